@@ -21,19 +21,20 @@ from bench import shapes
 from bench.context import Bench
 from bench.echo_server import METHOD
 from bench.measure import Figure, WrongAnswerError, absolute, ratio_of_rates
+from bench.spark.small_commits import measure_small_commits
 from lakelog.embedded.ports import free_port
 from lakelog.rpc.v1 import snapshots_pb2, types_pb2
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.testing import embedded_stack
 
-TITLE = "commits per second: 1, 8, 32 writers, one and 64 tables, metadata only and with files, pipelined"
+TITLE = "commits per second: 1, 8, 32 writers, one and 64 tables, metadata only and with files, pipelined; from Spark"
 _SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
 _ROUNDS_WARM_UP = 100
 
 
-def run(bench: Bench) -> Iterator[Figure]:
-    """All figures of W9."""
+def _measure_commits(bench: Bench) -> Iterator[Figure]:
+    """Commits over gRPC, with and without files."""
     with (
         embedded_stack(bench.folder / "stack", services=["metastore"]) as stack,
         _echo() as echo,
@@ -183,3 +184,6 @@ def _with_files(bench: Bench, target: str, catalog: Catalog) -> Iterator[Figure]
             raise WrongAnswerError(f"{name} has {found} rows")
         writers_text = f"{writers} writer{'s' * (writers > 1)}"
         yield absolute(f"SDK appends of {rows} rows, {writers_text}", "commits/s", [rate], target=goal, at_most=False)
+
+
+PARTS = {"grpc": _measure_commits, "spark": measure_small_commits}

@@ -78,9 +78,11 @@ class SparkDriver(SdkDriver):
     def __init__(self, catalog: Catalog, spark: SparkSession) -> None:
         super().__init__(catalog)
         self._spark = spark
+        self._writes = 0
 
     def apply(self, name: str, table: TableSpec, step: Step) -> Outcome:
         import lakelog.spark
+        from tests.support.spark.write_ways import written_by_tasks
 
         if step.call == "compact":
             return self._compact(self._catalog.table(name))
@@ -93,7 +95,10 @@ class SparkDriver(SdkDriver):
         if step.call == "overwrite":
             arguments["partition"] = step.partition
         mode: Any = {"append": "append", "upsert": "append", "write": "append"}.get(step.call, step.call)
-        result = lakelog.spark.write(frame, name, mode=mode, **arguments)
+        # Each other one by tasks, as large writes are, so that each way meets what the other has written.
+        self._writes += 1
+        with written_by_tasks(self._writes % 2 == 1):
+            result = lakelog.spark.write(frame, name, mode=mode, **arguments)
         return Outcome(result.snapshot_id, result.already_applied)
 
     def read(self, name: str, state: int | str | None = None) -> pa.Table:

@@ -51,13 +51,14 @@ def bring_to_types(
     Raises:
         InvalidArgument: Columns or types do not fit; one line for each.
     """
+    is_filled_in = check_types(df, schema, static, fill_missing=fill_missing)
     has_kinds = ROW_KIND_COLUMN in df.columns
-    given = to_arrow(df.drop(ROW_KIND_COLUMN) if has_kinds else df)
-    missing_static = [] if static is None else [name for name in static.values if name not in given.names]
-    expected = pa.schema([field for field in schema if field.name not in missing_static])
-    check_schema(given, expected, fill_missing=fill_missing)
+    names = [*schema.names, *([ROW_KIND_COLUMN] if has_kinds else [])]
+    if not is_filled_in and all(_needs_no_cast(df, field) for field in schema):
+        # One call of Java in place of some for each column.
+        return _with_plain_names(df if df.columns == names else df.selectExpr(*map(_quote, names)))
     kinds = [_quoted(ROW_KIND_COLUMN)] if has_kinds else []
-    columns = [] if missing_static else [_native(df, field) for field in schema]
+    columns = [] if is_filled_in else [_native(df, field) for field in schema]
     natives = [column for column in columns if column is not None]
     if len(natives) == len(schema):
         return _with_plain_names(df.select(*natives, *kinds))
@@ -69,6 +70,22 @@ def bring_to_types(
     return _with_plain_names(df.select(*[_quoted(name) for name in df.columns])).mapInArrow(
         converter(conversion), output
     )
+
+
+def check_types(df: DataFrame, schema: pa.Schema, static: StaticPartition | None, *, fill_missing: bool) -> bool:
+    """Checks that rows fit the table's columns, as far as their types show; arguments as of `bring_to_types`.
+
+    Returns:
+        Whether the rows lack columns of `static`, which are to be filled in.
+
+    Raises:
+        InvalidArgument: Columns or types do not fit; one line for each.
+    """
+    given = to_arrow(df.drop(ROW_KIND_COLUMN) if ROW_KIND_COLUMN in df.columns else df)
+    missing_static = [] if static is None else [name for name in static.values if name not in given.names]
+    expected = pa.schema([field for field in schema if field.name not in missing_static])
+    check_schema(given, expected, fill_missing=fill_missing)
+    return bool(missing_static)
 
 
 def bring_to_buckets(df: DataFrame, schema: TableSchema, routing: Routing) -> DataFrame:
@@ -120,7 +137,16 @@ def to_arrow(df: DataFrame) -> pa.Schema:
 
 def _quoted(name: str) -> Column:
     """A column by its exact name, whatever characters are in it."""
-    return sf.col("`" + name.replace("`", "``") + "`")
+    return sf.col(_quote(name))
+
+
+def _quote(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _needs_no_cast(df: DataFrame, field: pa.Field) -> bool:
+    """Whether a column is there, with the table's type."""
+    return field.name in df.columns and same_values(df.schema[field.name].dataType, to_spark_type(field.type))
 
 
 def _native(df: DataFrame, field: pa.Field) -> Column | None:

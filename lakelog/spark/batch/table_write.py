@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final, Unpack
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.arguments import check_flag, parse_table_name, to_option_texts
@@ -28,9 +29,10 @@ from lakelog.spark.batch.commit import (
     open_attempt,
     plan_copies,
 )
+from lakelog.spark.batch.given_rows import collect_given_rows
 from lakelog.spark.batch.lookup import changelog_executor, load_base, to_lookup_task
 from lakelog.spark.batch.merging import file_merger
-from lakelog.spark.batch.row_layout import bring_to_buckets, bring_to_types
+from lakelog.spark.batch.row_layout import bring_to_buckets, bring_to_types, check_types
 from lakelog.spark.batch.write_parameters import (
     Mode,
     Partition,
@@ -40,7 +42,15 @@ from lakelog.spark.batch.write_parameters import (
     resolve_overwrite,
 )
 from lakelog.spark.executor.uncommitted import UncommittedTask, plan_uncommitted
-from lakelog.spark.executor.write import WRITTEN_SCHEMA, LookupBase, WriteTask, row_writer
+from lakelog.spark.executor.write import (
+    WRITTEN_SCHEMA,
+    LookupBase,
+    RowConversion,
+    WriteTask,
+    convert_rows,
+    row_writer,
+    write_part,
+)
 from lakelog.spark.executor.written_files import WrittenFiles
 from lakelog.spark.installation import installation_of
 from lakelog.spark.session.remote import check_not_remote
@@ -138,17 +148,19 @@ def write(
     producer = find_producer(TableOptions(info.options), replaces=overwrite is not None)
     with ExitStack() as in_use:
         try:
-            base = load_base(metastore, info) if producer == "lookup" else None
             uncommitted = None if overwrite is not None else plan_uncommitted(metastore, info)
             if uncommitted is not None:
                 # Its tasks send, but do not call the metastore.
                 in_use.enter_context(Heartbeats(metastore).begin(attempt.attempt_id))
-            written = _run(spark, df, attempt, mode, overwrite, base, uncommitted, fills)
+            with lakelog_errors():
+                given_rows = None if uncommitted is not None else collect_given_rows(df)
+            base = load_base(metastore, info) if producer == "lookup" and given_rows is None else None
+            written = _run(spark, df, attempt, mode, overwrite, base, uncommitted, fills, given_rows)
         except BaseException:
             abandon_attempt(metastore, attempt)
             raise
         execute = changelog_executor(spark, to_lookup_task(attempt))
-        merge = None if _comes_by_bucket(info) else file_merger(spark, info.location)
+        merge = None if _comes_by_bucket(info) and given_rows is None else file_merger(spark, info.location)
         return commit_attempt(metastore, attempt, written, parameters, overwrite, base, execute, merge)
 
 
@@ -161,6 +173,7 @@ def _run(
     base: LookupBase | None,
     uncommitted: UncommittedTask | None,
     fills: bool,
+    given_rows: pa.Table | None,
 ) -> list[WrittenFiles]:
     info = attempt.info
     options = TableOptions(info.options)
@@ -174,7 +187,7 @@ def _run(
         )
     static = None if overwrite is None else overwrite.static
     columns = info.schema.arrow if source is KindSource.INSERTS else plan_file_schema(info.schema, with_row_kind=False)
-    by_bucket = _comes_by_bucket(info)
+    by_bucket = _comes_by_bucket(info) and given_rows is None
     names = (*info.schema.arrow.names, *([ROW_KIND_COLUMN] if ROW_KIND_COLUMN in df.columns else []))
     task = WriteTask(
         str(info.name),
@@ -192,8 +205,13 @@ def _run(
         base=base,
         uncommitted=uncommitted,
     )
+    fills = fills or source is KindSource.DELETES
+    if given_rows is not None:
+        check_types(df, columns, static, fill_missing=fills)
+        conversion = RowConversion(columns, static, tuple(df.columns))
+        return [write_part(task, convert_rows(conversion, iter(given_rows.to_batches())), 0, 0)]
     with lakelog_errors(), _large_batches(spark):
-        rows = bring_to_types(df, columns, static, fill_missing=fills or source is KindSource.DELETES)
+        rows = bring_to_types(df, columns, static, fill_missing=fills)
         if by_bucket:
             rows = bring_to_buckets(rows, info.schema, routing)
         found = rows.mapInArrow(row_writer(task), WRITTEN_SCHEMA).collect()

@@ -104,20 +104,29 @@ class RowConversion:
     names: tuple[str, ...]
 
 
+def convert_rows(conversion: RowConversion, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Converts rows to the table's columns, under the names `c0`, `c1` and so on; a `_row_kind` column comes last.
+
+    Raises:
+        InvalidArgument: A value does not fit its column.
+    """
+    for batch in batches:
+        batch = batch.rename_columns(list(conversion.names))
+        kinds = batch.column(ROW_KIND_COLUMN) if ROW_KIND_COLUMN in batch.schema.names else None
+        rows = batch if kinds is None else batch.drop_columns([ROW_KIND_COLUMN])
+        if conversion.static is not None:
+            rows = conversion.static.fill_in(rows)
+        columns = list(cast_batch(rows, conversion.schema, fill_missing=True).columns)
+        columns += [] if kinds is None else [kinds]
+        yield pa.RecordBatch.from_arrays(columns, names=[f"c{place}" for place in range(len(columns))])
+
+
 def converter(conversion: RowConversion) -> BatchFunction:
-    """A function for `mapInArrow` that converts rows to the table's columns; a `_row_kind` column comes last."""
+    """A function for `mapInArrow` that converts rows as `convert_rows`."""
 
     def convert(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with errors_to_driver():
-            for batch in batches:
-                batch = batch.rename_columns(list(conversion.names))
-                kinds = batch.column(ROW_KIND_COLUMN) if ROW_KIND_COLUMN in batch.schema.names else None
-                rows = batch if kinds is None else batch.drop_columns([ROW_KIND_COLUMN])
-                if conversion.static is not None:
-                    rows = conversion.static.fill_in(rows)
-                columns = list(cast_batch(rows, conversion.schema, fill_missing=True).columns)
-                columns += [] if kinds is None else [kinds]
-                yield pa.RecordBatch.from_arrays(columns, names=[f"c{place}" for place in range(len(columns))])
+            yield from convert_rows(conversion, batches)
 
     return convert
 
@@ -209,18 +218,30 @@ class WriteTask:
 
 
 def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFiles:
-    """Writes the rows of one task. Runs on executors; bounded memory; on failure its files are deleted.
+    """Writes the rows of one task, as `write_part`. Runs on executors."""
+    context = TaskContext.get()
+    if context is None:
+        raise InternalError("Rows can be written inside Spark's tasks only.")
+    return write_part(task, batches, context.partitionId(), context.taskAttemptId())
+
+
+def write_part(
+    task: WriteTask, batches: Iterator[pa.RecordBatch], partition_id: int, task_attempt_id: int
+) -> WrittenFiles:
+    """Writes the rows of one partition; bounded memory; on failure its files are deleted.
+
+    Args:
+        task: What to write.
+        batches: The rows.
+        partition_id: The number of the partition.
+        task_attempt_id: Differs between all that write for one attempt.
 
     Raises:
         InvalidArgument: Rows do not fit the table.
         InternalError: A row came to a task of another bucket.
     """
-    context = TaskContext.get()
-    if context is None:
-        raise InternalError("Rows can be written inside Spark's tasks only.")
-    partition_id = context.partitionId()
     # The task attempt is part of the names, so a doubled or repeated task never meets files of the same name.
-    prefix = f"{partition_id:05d}-{context.taskAttemptId()}-"
+    prefix = f"{partition_id:05d}-{task_attempt_id}-"
     row_normalizer = RowNormalizer(task.table_name, task.schema, task.options)
     store = open_table_store(task.location)
     writer = TableWriter(
@@ -232,7 +253,7 @@ def write_rows(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> WrittenFil
         copies=task.copies,
         keeps_runs=task.lookup is not None and task.base is not None,
     )
-    uncommitted = begin_uncommitted(task.uncommitted, task.attempt_id, partition_id, context.taskAttemptId())
+    uncommitted = begin_uncommitted(task.uncommitted, task.attempt_id, partition_id, task_attempt_id)
     merged: list[DataFile] = []
     try:
         for batch in batches:

@@ -86,7 +86,7 @@ def write_by_sdk(target: str, step: str) -> None:
 def write_by_spark(target: str, folder: str, step: str) -> None:
     """One write of many tasks, whose files the driver program merges."""
     import lakelog.spark
-    from lakelog.spark.batch import commit
+    from lakelog.spark.batch import commit, given_rows
 
     spark = lakelog.spark.build_session(
         "killed", "local[2]", {"spark.sql.warehouse.dir": f"{folder}/wh", "spark.log.level": "OFF"}
@@ -96,6 +96,7 @@ def write_by_spark(target: str, folder: str, step: str) -> None:
     vars(commit)["merge_commit_files"] = lambda merger, store, *more, **further: whole(
         merger, mortal(store, step), *more, **further
     )
+    vars(given_rows)["MAX_ROWS"] = -1
     rows = spark.range(0, ROWS, numPartitions=8).selectExpr("id k", "concat('value ', id) v")
     lakelog.spark.write(rows, MERGED, writer="w", identifier=1)
 

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 import lakelog.spark
+from lakelog.spark.batch import given_rows
 from lakelog.spark.executor import write as tasks
 
 WRITTEN_ROWS = 1000
@@ -24,6 +25,7 @@ def kill_from_a_task() -> None:
     """Makes the next write end with the death of this process."""
     table_write: Any = import_module("lakelog.spark.batch.table_write")
     driver = os.getpid()
+    vars(given_rows)["MAX_ROWS"] = -1
 
     def make(task: tasks.WriteTask) -> tasks.BatchFunction:
         whole = tasks.row_writer(task)

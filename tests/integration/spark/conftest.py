@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from tests.integration.spark.spark_tables import MakeTable
+from tests.support.spark.write_ways import written_by_tasks
 
 _numbers = itertools.count(1)
 
@@ -20,6 +22,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture
+def by_tasks() -> Iterator[None]:
+    """For tests of what happens in tasks: they write small DataFrames, too."""
+    with written_by_tasks():
+        yield
 
 
 @pytest.fixture

@@ -34,6 +34,8 @@ from tests.support.tables.faulty import FaultyMetastore
 from tests.support.tables.keyed import emitted, replayed, rows, shown
 from tests.support.tables.racing import first_let
 
+pytestmark = pytest.mark.usefixtures("by_tasks")
+
 
 @pytest.fixture
 def faulty(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> FaultyMetastore:

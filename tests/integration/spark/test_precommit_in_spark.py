@@ -30,6 +30,8 @@ from tests.integration.spark.spark_changelogs import (
 from tests.integration.spark.spark_tables import MakeTable, live_files, stored_files
 from tests.support.tables.keyed import emitted, replayed, rows, shown
 
+pytestmark = pytest.mark.usefixtures("by_tasks")
+
 PLAIN = pa.schema([("k", pa.int64()), ("p", pa.int32())])
 ON = {"precommit-compact": "true"}
 

@@ -21,6 +21,8 @@ from lakelog.spark.installation import installation_of
 from tests.integration.spark.disturbed_writer import disturbed_writer
 from tests.integration.spark.spark_tables import MakeTable, live_files, stored_files
 
+pytestmark = pytest.mark.usefixtures("by_tasks")
+
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int32())])
 
 

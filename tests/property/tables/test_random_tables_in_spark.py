@@ -21,6 +21,7 @@ from lakelog.spark.types import to_spark_schema
 from tests.property.tables.compacted import CompactedHistory
 from tests.support.random_tables.history import History
 from tests.support.random_tables.keyed_changes import check_keyed_changes
+from tests.support.spark.write_ways import written_by_tasks
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_SPARK_TABLES", "1"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
@@ -43,7 +44,8 @@ class SparkHistory(History):
         has_bytes = isinstance(partition, dict) and any(isinstance(value, bytes) for value in partition.values())
         if call != "delete" and not has_bytes and not more.keys() - {"partition"}:
             return self._save(call, frame, partition)
-        result = lakelog.spark.write(frame, self.table.name, mode=mode, **more)
+        with written_by_tasks(self.random.random() < 0.5):
+            result = lakelog.spark.write(frame, self.table.name, mode=mode, **more)
         return WriteResult(result.snapshot_id, result.already_applied)
 
     def read(self, names: list[str] | None, condition: str, snapshot_id: int | None) -> pa.Table:
