@@ -116,6 +116,7 @@ def _make_rewriter(config: Config, clock: Clock, log: Logger) -> Rewriter:
     if not config.spark_master:
         return LocalRewriter(clock)
     # Imported here: without Spark neither it nor Java is needed.
+    from lakelog.spark.session.executors import EXECUTORS_WITHIN_S, wait_for_executors
     from lakelog.spark.session.session import build_service_session
 
     from .compactions.spark_rewriting import SparkRewriter
@@ -125,7 +126,11 @@ def _make_rewriter(config: Config, clock: Clock, log: Logger) -> Rewriter:
         spark_log_file = choose_spark_log(config.spark_log_file, "compactor", read_environment())
         log.info("starting Spark", master=config.spark_master, spark_log_file=str(spark_log_file or "standard error"))
         with keeping_interrupts():
-            return build_service_session("lakelog-compactor", config.spark_master, config.spark_conf, spark_log_file)
+            spark = build_service_session("lakelog-compactor", config.spark_master, config.spark_conf, spark_log_file)
+        # Before that Spark does not know how many tasks make a batch.
+        if not wait_for_executors(spark.sparkContext, clock, EXECUTORS_WITHIN_S):
+            log.warning("no executor of Spark has come yet", master=config.spark_master)
+        return spark
 
     return SparkRewriter(start_spark, clock, log)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import closing
-from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -24,7 +23,7 @@ from lakelog.serving.streams.leased_stream import Events
 from lakelog.serving.streams.mismatches import Mismatches
 from lakelog.serving.streams.spark_process import keeping_interrupts
 from lakelog.spark.connection import make_connection, open_metastore
-from lakelog.spark.session.executors import wait_for_executors
+from lakelog.spark.session.executors import EXECUTORS_WITHIN_S, wait_for_executors
 from lakelog.spark.session.session import PendingSession, is_on_this_machine
 
 from .batch import BatchWriter
@@ -46,8 +45,6 @@ from .records.dead_letters import mark_name
 from .records.tasks import ReadTask
 from .service import Service
 from .source import Source
-
-_EXECUTORS_WITHIN_S: Final = 30.0
 
 
 def open_catalog(config: Config, pipeline: Pipeline) -> tuple[Metastore, str]:
@@ -188,7 +185,7 @@ def make_service(
     def start_spark(source: Source) -> SparkSession:
         with keeping_interrupts():
             spark = session.wait()
-        if not wait_for_executors(spark.sparkContext, clock, _EXECUTORS_WITHIN_S):
+        if not wait_for_executors(spark.sparkContext, clock, EXECUTORS_WITHIN_S):
             log.warning("no executor of Spark has come yet; batches wait for one", master=config.spark_master)
         lakelog.spark.install(spark, target)
         source.register(spark)

@@ -85,7 +85,8 @@ def find_image(name: str) -> Image:
         if short not in _OF_LAKELOG:
             raise LookupError(f"lakelog has no image {name}; it has {', '.join(_OF_LAKELOG)}")
         environment |= {"PYTHONPATH": str(_ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-        return Image(binds, links, ":".join(path), environment, uid=10001)
+        entry_point = ("sh", str(_ROOT / "k8s" / "images" / "executor.sh")) if short == "spark" else ()
+        return Image(binds, links, ":".join(path), environment, uid=10001, entry_point=entry_point)
     if short not in _ENTRY_POINTS:
         raise LookupError(f"the image {name} is not known here; known are {', '.join(_ENTRY_POINTS)}")
     files = [each for each in (_PROGRAMS / short).rglob("*") if each.is_file()]

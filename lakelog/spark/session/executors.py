@@ -10,6 +10,9 @@ from lakelog.spark.session.session import is_on_this_machine
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+EXECUTORS_WITHIN_S: Final = 30.0
+"""How long a service that starts waits for executors, to learn how many there are."""
+
 _POLL_S: Final = 0.1
 _SETTLED_S: Final = 1.0
 """Executors of a cluster with room for them come together; one that is so much later is not waited for."""

@@ -33,6 +33,7 @@ DRIVER_ADDRESS: Final = "127.0.2.1"
 """Of driver programs: executors are given it, and not the loopback address of a session on one machine."""
 
 _START_WITHIN_S: Final = 90.0
+_END_WITHIN_S: Final = 30.0
 _PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "TZ")
 _SERVICES: Final = ("metastore", "writer", "reader", "compactor")
 
@@ -144,15 +145,19 @@ class StandaloneCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for machine in self.machines:
-            self.kill_worker(machine)
         if self._master is not None:
             self._master.kill()
             self._master.wait()
         for machine in self.machines:
-            for process in self.executors(machine):
+            self.kill_worker(machine)
+        # What they have started would write into folders that are being deleted.
+        give_up_s = time.monotonic() + _END_WITHIN_S
+        while left := [process for machine in self.machines for process in self._processes_of(machine)]:
+            for process in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
+            assert time.monotonic() < give_up_s, f"processes {left} do not end"
+            time.sleep(0.05)
 
     def start_worker(self, machine: Machine, *, wait: bool = True) -> None:
         """Starts a worker, again if it was killed."""
@@ -200,13 +205,17 @@ class StandaloneCluster:
 
     def executors(self, machine: Machine) -> list[int]:
         """The executors of a worker, by their process ids."""
+        return self._processes_of(machine, b"CoarseGrainedExecutorBackend")
+
+    def _processes_of(self, machine: Machine, word: bytes = b"") -> list[int]:
+        """The processes of a machine that are no zombies, by their environment, with a word in their command."""
         found = []
         mark = f"LAKELOG_CACHE_DIR={machine.cache}".encode()
-        for process in Path("/proc").iterdir():
+        for process in Path("/proc").glob("[0-9]*"):
+            # A zombie has no environment any more.
             with contextlib.suppress(OSError):
-                if b"CoarseGrainedExecutorBackend" not in (process / "cmdline").read_bytes():
-                    continue
-                if mark in (process / "environ").read_bytes().split(b"\0"):
+                is_one = word in (process / "cmdline").read_bytes()
+                if is_one and mark in (process / "environ").read_bytes().split(b"\0"):
                     found.append(int(process.name))
         return found
 
