@@ -25,8 +25,12 @@ def test_each_group_runs_in_each_quarter() -> None:
         assert {group for place, group in enumerate(GROUPS) if place not in left_out} == {"a", "b", "c", None}
 
 
-def item(test: str, **arguments: object) -> Any:
-    return SimpleNamespace(nodeid=test, callspec=SimpleNamespace(params=arguments))
+def item(test: str, *marks: str, **arguments: object) -> Any:
+    return SimpleNamespace(
+        nodeid=test,
+        callspec=SimpleNamespace(params=arguments),
+        get_closest_marker=lambda name: name if name in marks else None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,3 +60,9 @@ def test_seeds_take_turns_by_what_else_a_test_is_given() -> None:
     tests = [item(f"tests/a.py::test_a[{n}]", seed=n, limit=n % 2) for n in range(4)]
     groups = [find_group(each) for each in tests]
     assert groups[0] == groups[2] != groups[1] == groups[3]
+
+
+def test_marked_tests_of_a_file_take_turns() -> None:
+    tests = [item(f"tests/a.py::test_{name}", "rotates") for name in ("a", "b[1]", "b[2]")]
+    assert {find_group(each) for each in tests} == {"tests/a.py"}
+    assert find_group(item("tests/a.py::test_c", "e2e")) is None
