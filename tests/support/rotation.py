@@ -4,8 +4,9 @@ Those are random tests by their seeds, and the SDK's and the compactor's tests o
 store in memory on each push, and what Postgres adds is the contract suite's to test. So are the rules of rows through
 Spark: each push takes all of them through the SDK, whose code for rows and commits Spark's tasks run too, and a quarter
 of each chapter through Spark. The steps at which a pipeline is killed rotate as seeds, too: each takes two starts of
-Spark, and each push kills a pipeline of files at one of them, and one of a topic at another. Tests of a file with the
-mark `rotates` take turns, too: they are long, and other tests show most of what they show.
+Spark, and each push kills a pipeline of files at one of them, and one of a topic at another. Tests with
+the mark `rotates` take turns, too, with all that name the same group: they are long, and other tests show most of what
+they show.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ def find_group(item: pytest.Item) -> str | None:
         return item.nodeid.partition("::")[0]
     if arguments.get("driver") == "spark" and item.nodeid.startswith(_RULES):
         return _RULES
-    if item.get_closest_marker("rotates") is not None:
-        return item.nodeid.partition("::")[0]
+    if (rotates := item.get_closest_marker("rotates")) is not None:
+        return f"rotates {rotates.args[0]}"
     if not is_random(item):
         return None
     del arguments["seed"]

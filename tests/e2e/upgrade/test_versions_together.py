@@ -21,7 +21,7 @@ from metastore.postgres.connection.connections import libpq_url
 from tests.e2e.upgrade.versions import extract_previous, read_record
 from tests.e2e.upgrade.world import Metastore, World
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300), pytest.mark.rotates]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300), pytest.mark.rotates("whole installations")]
 
 OTHER = {"previous": "present", "present": "previous"}
 LOGGED = ("events", "orders")

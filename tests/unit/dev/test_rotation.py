@@ -29,7 +29,7 @@ def item(test: str, *marks: str, **arguments: object) -> Any:
     return SimpleNamespace(
         nodeid=test,
         callspec=SimpleNamespace(params=arguments),
-        get_closest_marker=lambda name: name if name in marks else None,
+        get_closest_marker=lambda name: SimpleNamespace(args=marks) if name == "rotates" and marks else None,
     )
 
 
@@ -62,7 +62,8 @@ def test_seeds_take_turns_by_what_else_a_test_is_given() -> None:
     assert groups[0] == groups[2] != groups[1] == groups[3]
 
 
-def test_marked_tests_of_a_file_take_turns() -> None:
-    tests = [item(f"tests/a.py::test_{name}", "rotates") for name in ("a", "b[1]", "b[2]")]
-    assert {find_group(each) for each in tests} == {"tests/a.py"}
-    assert find_group(item("tests/a.py::test_c", "e2e")) is None
+def test_marked_tests_of_a_group_take_turns() -> None:
+    tests = [item("tests/a.py::test_a", "long"), item("tests/b.py::test_b[1]", "long"), item("tests/b.py::test_c", "x")]
+    first, second, third = (find_group(each) for each in tests)
+    assert first == second != third
+    assert None not in (first, third)
