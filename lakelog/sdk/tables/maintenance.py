@@ -7,10 +7,10 @@ from typing import Any
 
 from lakelog.arguments import check_flag
 from lakelog.errors import InvalidArgument
-from lakelog.sdk.maintenance.file_check import DEFAULT_OLDER_THAN_MS, check_files
-from lakelog.sdk.maintenance.file_check_result import FileCheck
+from lakelog.sdk.maintenance.checking.file_check import DEFAULT_OLDER_THAN_MS, check_files
+from lakelog.sdk.maintenance.checking.file_check_result import FileCheck
+from lakelog.sdk.maintenance.checking.table_repair import check_log
 from lakelog.sdk.maintenance.partition_expiry import PartitionExpiryResult, expire_partitions
-from lakelog.sdk.maintenance.table_repair import check_log
 from lakelog.sdk.tables.handle import TableHandle
 
 

@@ -128,6 +128,23 @@ def test_a_database_of_a_newer_version_that_only_added_to_it(migrated_url: str, 
     assert noted["revision"] == "9001"
 
 
+def test_a_running_metastore_goes_on_when_a_newer_version_migrates(migrated_url: str, serve: Serve) -> None:
+    """Whatever that version needs: those who upgrade replace it, and readiness does not end it before."""
+    process = serve(migrated_url)
+    process.wait_for_health(SERVING)
+    note_newer_version(migrated_url, "9001")
+    client = GrpcMetastore(process.target)
+    try:
+        table = make_table(client)
+        for identifier in (1, 2):
+            assert client.commit(commit_of(client, table, identifier)).results[0].snapshot_id == identifier
+            assert process.health() == SERVING
+            # Longer than between two looks at the database.
+            time.sleep(2 if identifier == 1 else 0)
+    finally:
+        client.close()
+
+
 def test_a_postgres_that_is_too_old(migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("metastore.postgres.connection.connections.OLDEST_SERVER", 99)
     arguments = ["check", "--insecure-dev", "--warehouse", str(tmp_path / "w"), "--database-url", migrated_url]

@@ -14,7 +14,7 @@ from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.output.printer import Column, Printer
 from lakelog.cli.output.text import format_age, format_bytes, format_count, plural
 from lakelog.errors import DataCorrupted, HistoryDiverged
-from lakelog.sdk.maintenance.file_check_result import FileCheck
+from lakelog.sdk.maintenance.checking.file_check_result import FileCheck
 
 _FACTS: Final = (
     Column("table", "Table"),

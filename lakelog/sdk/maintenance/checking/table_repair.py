@@ -24,8 +24,8 @@ from lakelog.format.retention.table_files import MAX_FILES_A_CALL, FileUse
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.declared.log import LOG_SYSTEM
 from lakelog.options.values import TableOptions
+from lakelog.sdk.maintenance.checking.file_check_result import BrokenFile, FileCheck
 from lakelog.sdk.maintenance.expiry import describe_snapshot_lease, expire_snapshots
-from lakelog.sdk.maintenance.file_check_result import BrokenFile, FileCheck
 
 
 def forget_broken(

@@ -39,8 +39,8 @@ from lakelog.format.retention.table_files import (
 )
 from lakelog.format.tables.paths import is_path
 from lakelog.format.tables.table import TableInfo
-from lakelog.sdk.maintenance.file_check_result import BrokenFile, FileCheck, OrphanFiles
-from lakelog.sdk.maintenance.table_repair import forget_broken
+from lakelog.sdk.maintenance.checking.file_check_result import BrokenFile, FileCheck, OrphanFiles
+from lakelog.sdk.maintenance.checking.table_repair import forget_broken
 from lakelog.storage.objects.deleting import delete_files
 from lakelog.storage.objects.store import ObjectStore, StoredObject
 
