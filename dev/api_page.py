@@ -27,7 +27,8 @@ from lakelog.reads.streams.consumers import Consumers  # noqa: E402
 from lakelog.reads.streams.subscription import Subscription  # noqa: E402
 from lakelog.sdk.catalog import Catalog  # noqa: E402
 from lakelog.sdk.grants import Grants  # noqa: E402
-from lakelog.sdk.maintenance import compaction_result, file_check_result, partition_expiry  # noqa: E402
+from lakelog.sdk.maintenance import compaction_result, partition_expiry  # noqa: E402
+from lakelog.sdk.maintenance.checking import file_check_result  # noqa: E402
 from lakelog.sdk.maintenance.tags import Tags  # noqa: E402
 from lakelog.sdk.tables.table import Table  # noqa: E402
 from lakelog.sdk.transaction import Transaction, TransactionTable  # noqa: E402

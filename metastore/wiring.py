@@ -148,7 +148,9 @@ async def _check_stores(config: ServeConfig) -> None:
     await asyncio.to_thread(check_warehouse, config.warehouse)
     await _reach_database(config.database_url, config.wait_for_database_s)
     try:
-        await asyncio.to_thread(check_current, config.database_url)
+        newer = await asyncio.to_thread(check_current, config.database_url)
+        if newer:
+            log.warning("a newer version migrated the database, and this one can serve it", revision=newer)
         await _check_durable(config)
     except LakelogError as error:
         raise StartupFailure(one_line(error.message)) from error

@@ -18,11 +18,12 @@ import shutil
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit.request import WriterProgress
 from lakelog.serving.streams.exit_status import CHECKPOINT_MISFIT
+from lakelog.storage.objects.durable import synchronise
 
 from .pipeline.spec import Pipeline
 
@@ -43,6 +44,14 @@ class Totals:
     batch_id: int = -1
     rows: int = 0
     dead_letters: int = 0
+
+
+class BatchPlans(Protocol):
+    """What a source has planned."""
+
+    def read_batch(self, batch_id: int) -> object | None:
+        """The plan of a batch; None: it is not planned, or long done."""
+        ...
 
 
 class Checkpoint:
@@ -102,6 +111,42 @@ class Checkpoint:
         """Records the totals; completely or not at all."""
         _write(self.folder / "totals.json", asdict(totals))
 
+    def set_back(self, progress: WriterProgress, source: BatchPlans) -> range:
+        """Sets Spark's records back to the table's last batch, if the table has lost some; idempotent.
+
+        The plans of the lost batches stay, so that these take the same input again. So do the totals, which count each
+        batch once.
+
+        Args:
+            progress: The table's records of the pipeline.
+            source: Has the plans.
+
+        Returns:
+            The batches that will be taken again; empty: the table has lost none, or the checkpoint is not its own.
+
+        Raises:
+            InvalidArgument: The checkpoint no longer has what it needs for that (reason `CHECKPOINT_MISFIT`).
+        """
+        last = -1 if progress.last_identifier is None else progress.last_identifier
+        lost = range(last + 1, self.last_done() + 1)
+        if not lost or progress.properties.get(CHECKPOINT_PROPERTY, self.identity) != self.identity:
+            return range(0)
+        # Spark retains its records of the last hundred batches, and sources those plans that Spark may ask for.
+        missing = next((batch for batch in lost if source.read_batch(batch) is None), None)
+        if missing is None and last >= 0 and not (self.spark_folder / "offsets" / str(last)).exists():
+            missing = last
+        if missing is not None:
+            raise _mismatch(
+                f"The table has lost the batches from {last + 1} to {lost[-1]}, and the checkpoint {self.folder} no "
+                f"longer has the records of batch {missing}, so it cannot take them again. Give the pipeline a new "
+                "name and an empty checkpoint."
+            )
+        # SUBTLE: in this order. While one of the commits is left, the table lacks a batch that Spark calls done, and
+        # the pipeline does not start without another try. Spark alone would go on with the last offset that it has.
+        for part in ("offsets", "commits"):
+            _remove_after(self.spark_folder / part, last)
+        return lost
+
     def check_progress(self, pipeline: Pipeline, progress: WriterProgress) -> None:
         """Checks that the table's records of the pipeline and this checkpoint agree.
 
@@ -111,6 +156,7 @@ class Checkpoint:
         begun, done = self.last_begun(), self.last_done()
         last = -1 if progress.last_identifier is None else progress.last_identifier
         other = progress.properties.get(CHECKPOINT_PROPERTY, self.identity)
+        also = ""
         if other == self.identity and done <= last <= max(begun, done):
             return
         if last < done:
@@ -119,6 +165,8 @@ class Checkpoint:
                 f"table {pipeline.table} knows {'none' if last < 0 else f'batches up to {last} only'}. The table or "
                 "its metastore was restored or made anew; going on would leave out what the batches between took."
             )
+            if other == self.identity:
+                also = " To take these batches again, run the pipeline once with --after-restore."
         else:
             what = (
                 f"table {pipeline.table} has batches of pipeline '{pipeline.name}' up to {last}, but the checkpoint "
@@ -127,10 +175,20 @@ class Checkpoint:
                 "lost, restored or exchanged; going on would pass over some of the source, or read it again."
             )
         raise _mismatch(
-            f"Checkpoint and table do not fit: {what} Put the right checkpoint back. If there is none, give the "
+            f"Checkpoint and table do not fit: {what}{also} Put the right checkpoint back. If there is none, give the "
             f"pipeline a new name and an empty checkpoint, and {pipeline.source.restart_remedy}; in a table with a "
             "primary key the same records may be read again."
         )
+
+
+def _remove_after(folder: Path, last: int) -> None:
+    """Removes Spark's records of the batches after one, the newest first."""
+    names = sorted((int(name) for name in os.listdir(folder) if name.isdigit()), reverse=True)
+    for number in names:
+        if number > last:
+            (folder / f".{number}.crc").unlink(missing_ok=True)
+            (folder / str(number)).unlink()
+    synchronise(folder)
 
 
 def open_checkpoint(pipeline: Pipeline, table_uuid: str) -> Checkpoint:

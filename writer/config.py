@@ -50,6 +50,11 @@ class Config:
         "End at once (exit code 5) if another instance runs, instead of waiting to take over.",
         f"{_PREFIX}_NO_WAIT",
     )
+    after_restore: bool = switch(
+        "after-restore",
+        "Take the batches again that the table has lost because the metastore's database was restored to an earlier "
+        "state.",
+    )
     spark_conf: Mapping[str, str] = spark_conf_setting()
     spark_log_file: str | None = spark_log_setting()
     file_only: bool = switch("file-only", "Check the files alone, without a metastore.")

@@ -49,6 +49,7 @@ class Service:
         events: Events from outside.
         max_unavailable_s: How long temporary failures are tolerated before they end the pipeline.
         wait_for_lease: Whether to wait for another instance.
+        after_restore: Whether to take batches again that the table has lost.
         clock: For the time.
         log: The service's log.
     """
@@ -65,6 +66,7 @@ class Service:
         events: Events,
         max_unavailable_s: float,
         wait_for_lease: bool,
+        after_restore: bool,
         clock: Clock,
         log: Logger,
     ) -> None:
@@ -76,6 +78,7 @@ class Service:
         self._progress = progress
         self._events = events
         self._wait_for_lease = wait_for_lease
+        self._after_restore = after_restore
         self._log = log
         self._leased: LeasedStream[ExitStatus] = LeasedStream(
             f"pipeline '{pipeline.name}'",
@@ -134,6 +137,8 @@ class Service:
         """Before Spark begins, or again: table and checkpoint agree, the next batch can be read as it was planned."""
         self._lease.check()
         progress = writer.metastore.get_writer_progress(self._pipeline.writer, writer.info.table_uuid)
+        if self._after_restore and (lost := writer.checkpoint.set_back(progress, writer.source)):
+            self._log.warning("the table has lost batches; they are taken again", first=lost[0], last=lost[-1])
         writer.checkpoint.check_progress(self._pipeline, progress)
         last = -1 if progress.last_identifier is None else progress.last_identifier
         writer.source.refresh(last + 1, self._log)

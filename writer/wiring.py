@@ -208,6 +208,7 @@ def make_service(
         events=events,
         max_unavailable_s=config.max_unavailable_s,
         wait_for_lease=not config.no_wait,
+        after_restore=config.after_restore,
         clock=clock,
         log=log,
     )

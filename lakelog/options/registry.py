@@ -109,6 +109,8 @@ def unknown_option(key: str, scope: Scope, also: Sequence[str] = ()) -> InvalidA
         remedy = f"Did you mean {quote_names(keys[each] for each in nearest)}?"
     else:
         remedy = f"Known options are {quote_names(keys.values())}."
+    if scope is Scope.TABLE:
+        remedy += " If a newer version of lakelog set it, use that version."
     return InvalidArgument(f"Option '{shown}' is unknown. {remedy}", reason="UNKNOWN_OPTION", metadata=metadata)
 
 

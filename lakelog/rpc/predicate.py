@@ -85,7 +85,8 @@ def _from_proto_comparison(message: types_pb2.Comparison, field: str) -> Compari
     operator = _OPERATOR_FROM_PROTO.get(message.operator)
     if operator is None:
         problem = "is not given" if message.operator == 0 else f"has the unknown value {message.operator}"
-        raise refusal(f"{field}.operator", problem, "Use one of the operators of lakelog.rpc.v1.Comparison.Operator")
+        remedy = "Use one of the operators of lakelog.rpc.v1.Comparison.Operator; newer clients need a newer server"
+        raise refusal(f"{field}.operator", problem, remedy)
     return Comparison(message.field_id, operator, tuple(message.values))
 
 

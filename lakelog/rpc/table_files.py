@@ -51,12 +51,25 @@ _STATE: Final = _translate_enum(
 
 def to_proto_used_file(file: UsedFile) -> table_files_pb2.UsedFile:
     """Written by hand: pages have thousands of files, and this takes a quarter of the time."""
-    return build(table_files_pb2.UsedFile, path=file.path, use=_USE[0](file.use), size_bytes=file.size_bytes)
+    return build(
+        table_files_pb2.UsedFile,
+        path=file.path,
+        use=_USE[0](file.use),
+        size_bytes=file.size_bytes,
+        first_snapshot_id=file.first_snapshot_id,
+        last_snapshot_id=file.last_snapshot_id,
+    )
 
 
 def from_proto_used_file(message: table_files_pb2.UsedFile) -> UsedFile:
     """Translates a file that something refers to back."""
-    return UsedFile(message.path, _USE[1](message.use), message.size_bytes if message.HasField("size_bytes") else None)
+    return UsedFile(
+        message.path,
+        _USE[1](message.use),
+        message.size_bytes if message.HasField("size_bytes") else None,
+        message.first_snapshot_id if message.HasField("first_snapshot_id") else None,
+        message.last_snapshot_id if message.HasField("last_snapshot_id") else None,
+    )
 
 
 _USED_FILE: Final = (to_proto_used_file, from_proto_used_file)

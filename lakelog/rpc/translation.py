@@ -98,7 +98,14 @@ def translate_enum(
     def from_proto(number: int, field: str = field) -> E:
         member = members.get(number)
         if member is None:
-            raise refusal(field, zero if number == 0 else f"has the unknown value {number}", remedy)
+            if number == 0:
+                raise refusal(field, zero, remedy)
+            # An answer of a newer metastore, or a request of a newer client.
+            raise refusal(
+                field,
+                f"has the unknown value {number}",
+                f"{remedy}; if a newer version of lakelog sent it, use that version on both sides",
+            )
         return member
 
     return numbers.__getitem__, from_proto

@@ -271,7 +271,9 @@ class Transaction:
             writer=self._writer_name,
             identifier=self._identity.identifier or 0,
             changes=tuple(
-                write.to_change(self._commit_metadata) for write in self._table_writes.values() if write.was_written
+                self._writes.rest_on_last(self._writer_name, write.to_change(self._commit_metadata))
+                for write in self._table_writes.values()
+                if write.was_written
             ),
             attempt_id=self._attempt.attempt_id,
             epoch=self._epoch,
@@ -280,6 +282,7 @@ class Transaction:
         )
 
     def _read_answer(self, answer: CommitResult) -> TransactionResult:
+        self._writes.note_commit(self._writer_name, answer.results)
         return TransactionResult(
             {str(self._table_writes[result.table_uuid].info.name): result.snapshot_id for result in answer.results},
             self._attempt.was_applied_before,

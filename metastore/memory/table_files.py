@@ -21,7 +21,8 @@ class MemoryTableFiles(MemoryCatalog, TableFilesTransaction):
     async def find_used_files(self, table_id: int, paths: Sequence[str]) -> list[UsedFile]:
         table = self._table(table_id)
         known = {path: UsedFile(path, FileUse.EXPIRED, None) for path in table.expired_paths}
-        known.update({each.path: each for each in self._list_used(table_id)})
+        used = self._list_used(table_id)
+        known.update({each.path: replace(each, first_snapshot_id=None, last_snapshot_id=None) for each in used})
         return [known[path] for path in dict.fromkeys(paths) if path in known]
 
     async def list_used_files(self, table_id: int, cursor: str, limit: int) -> UsedPage:
@@ -109,16 +110,25 @@ class MemoryTableFiles(MemoryCatalog, TableFilesTransaction):
 
     def _list_used(self, table_id: int) -> list[UsedFile]:
         table = self._table(table_id)
-        data = [stored.placed.file for _, stored in sorted(table.files.items())]
-        changelogs = [placed.file for placed in table.changelog_files]
+        data = [
+            (
+                stored.placed.file,
+                stored.placed.added_snapshot,
+                None if stored.removed_snapshot is None else stored.removed_snapshot - 1,
+            )
+            for _, stored in sorted(table.files.items())
+        ]
         return [
             *(
-                UsedFile(file.deletion_vector_path, FileUse.DELETION_VECTORS, None)
-                for file in data
+                UsedFile(file.deletion_vector_path, FileUse.DELETION_VECTORS, None, first, last)
+                for file, first, last in data
                 if file.deletion_vector_path
             ),
-            *(UsedFile(file.path, FileUse.DATA, file.size_bytes) for file in data),
-            *(UsedFile(file.path, FileUse.CHANGELOG, file.size_bytes) for file in changelogs),
+            *(UsedFile(file.path, FileUse.DATA, file.size_bytes, first, last) for file, first, last in data),
+            *(
+                UsedFile(each.file.path, FileUse.CHANGELOG, each.file.size_bytes, each.snapshot_id, each.snapshot_id)
+                for each in table.changelog_files
+            ),
         ]
 
     def _list_attempts(self, table_uuid: str) -> list[AttemptAge]:

@@ -38,7 +38,7 @@ WHERE d.size_bytes IS NOT NULL OR c.size_bytes IS NOT NULL OR s.there IS NOT NUL
 """
 
 _LIST_DATA: Final = """
-SELECT file_id, path, size_bytes, deletion_vector_path FROM data_file
+SELECT file_id, path, size_bytes, deletion_vector_path, added_snapshot, removed_snapshot - 1 FROM data_file
 WHERE table_id = %s AND file_id > %s ORDER BY file_id LIMIT %s
 """
 
@@ -129,14 +129,16 @@ class PostgresTableFiles(InSession, TableFilesTransaction):
         kind, after, ordinal = parse_cursor(cursor)
         if kind is FileUse.DATA:
             rows = await self._session.read(_LIST_DATA, (str(table_id), str(after), limit))
-            data = [UsedFile(path, FileUse.DATA, size) for _, path, size, _ in rows]
-            deletion_vectors = [UsedFile(row[3], FileUse.DELETION_VECTORS, None) for row in rows if row[3]]
+            data = [UsedFile(path, FileUse.DATA, size, first, last) for _, path, size, _, first, last in rows]
+            deletion_vectors = [
+                UsedFile(path, FileUse.DELETION_VECTORS, None, first, last) for *_, path, first, last in rows if path
+            ]
             return UsedPage(
                 (*data, *deletion_vectors),
                 make_cursor(FileUse.DATA, rows[-1][0]) if len(rows) == limit else _CHANGELOGS,
             )
         rows = await self._session.read(_LIST_CHANGELOG, (str(table_id), str(after), ordinal, limit))
-        files = tuple([UsedFile(path, FileUse.CHANGELOG, size) for _, _, path, size in rows])
+        files = tuple([UsedFile(path, FileUse.CHANGELOG, size, of, of) for of, _, path, size in rows])
         is_last = len(rows) < limit
         return UsedPage(files, "" if is_last else make_cursor(FileUse.CHANGELOG, rows[-1][0], rows[-1][1]))
 

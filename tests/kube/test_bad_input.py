@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dev.kube.lab import Cluster
+from tests.support.certificates import TestAuthority
 
 pytestmark = [pytest.mark.kube, pytest.mark.timeout(300)]
 
@@ -20,9 +23,11 @@ WAIT_S = 90.0
 
 
 @contextmanager
-def broken_metastore(cluster: Cluster, change: Callable[[dict[str, Any]], None]) -> Iterator[None]:
-    """A further metastore with a change to its pods, under another name."""
-    found = cluster.get("deployment/metastore", "-n", "lakelog")
+def broken_metastore(
+    cluster: Cluster, change: Callable[[dict[str, Any]], None], *, of: str = "metastore"
+) -> Iterator[None]:
+    """A further metastore, or another service, with a change to its pods, under another name."""
+    found = cluster.get(f"deployment/{of}", "-n", "lakelog")
     labels = {"app": "broken"}
     template = copy.deepcopy(found["spec"]["template"])
     template["metadata"]["labels"] = labels
@@ -136,3 +141,45 @@ def test_an_image_without_a_version_is_refused_by_the_node(cluster: Cluster) -> 
 
     with broken_metastore(cluster, change):
         assert wait_for_reason(cluster, "names no version")
+
+
+@contextmanager
+def secret(cluster: Cluster, name: str, **contents: bytes) -> Iterator[None]:
+    """A Secret of the namespace; in names of entries `__` stands for a dot."""
+    data = {key.replace("__", "."): base64.b64encode(value).decode() for key, value in contents.items()}
+    made = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "lakelog"}, "data": data}
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(made))
+    try:
+        yield
+    finally:
+        cluster.kubectl("delete", f"secret/{name}", "-n", "lakelog")
+
+
+def mount(spec: dict[str, Any], volume: str, name: str) -> None:
+    (found,) = [each for each in spec["volumes"] if each["name"] == volume]
+    found["secret"] = {"secretName": name, "defaultMode": 0o440}
+
+
+def test_a_certificate_that_has_expired(cluster: Cluster, tmp_path: Path) -> None:
+    authority = TestAuthority(tmp_path)
+    old = authority.issue("metastore", days=-1)
+    files = {"tls__crt": old.certificate, "tls__key": old.key, "ca__crt": authority.ca.certificate}
+    with (
+        secret(cluster, "expired-tls", **{name: path.read_bytes() for name, path in files.items()}),
+        broken_metastore(cluster, lambda spec: mount(spec, "tls", "expired-tls")),
+    ):
+        line = wait_for_reason(cluster, "has expired")
+    assert "\n" not in line
+    assert "--tls-cert" in line
+
+
+def test_a_token_that_no_one_knows(cluster: Cluster) -> None:
+    with (
+        secret(cluster, "foreign-token", token=b"canary-0123456789abcdef0123456789abcdef"),
+        broken_metastore(cluster, lambda spec: mount(spec, "token", "foreign-token"), of="compactor"),
+    ):
+        # Its log; the last line says why it ended.
+        line = wait_for_reason(cluster, "not known").strip().splitlines()[-1]
+    assert "token" in line
+    assert "not known" in line
+    assert "canary" not in line

@@ -15,7 +15,7 @@ from lakelog.errors import CommitConflict, Effect, LakelogError, OutcomeUnknown,
 from lakelog.format.commit.request import CommitRequest
 from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
 from lakelog.sdk.catalog import Catalog
-from lakelog.sdk.maintenance.file_check_result import FileCheck
+from lakelog.sdk.maintenance.checking.file_check_result import FileCheck
 from lakelog.sdk.tables.table import Table
 from metastore.memory.store import MemoryStore
 from metastore.testing import find_methods

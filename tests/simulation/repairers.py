@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakelog.errors import OutcomeUnknown, Unavailable
-from lakelog.sdk.maintenance.file_check import check_files
+from lakelog.sdk.maintenance.checking.file_check import check_files
 from tests.simulation.actors import TABLE, World
 from tests.simulation.world import VirtualClock
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lakelog.sdk.maintenance import file_check
-from lakelog.sdk.maintenance.file_check_result import FileCheck
+from lakelog.sdk.maintenance.checking import file_check
+from lakelog.sdk.maintenance.checking.file_check_result import FileCheck
 from tests.simulation.running import simulate
 
 

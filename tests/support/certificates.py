@@ -31,15 +31,15 @@ class TestAuthority:
         self.ca = Pair(folder / "ca.pem", folder / "ca.key")
         self._run("req", "-x509", *self._new_key(self.ca), "-days", "2", "-subj", "/CN=test authority")
 
-    def issue(self, common_name: str) -> Pair:
-        """A certificate for 127.0.0.1 with a common name."""
+    def issue(self, common_name: str, *, days: int = 2) -> Pair:
+        """A certificate for 127.0.0.1 with a common name; it ends in so many days, or has ended so many days ago."""
         pair = Pair(self._folder / f"{common_name}.pem", self._folder / f"{common_name}.key")
         request, extensions = self._folder / f"{common_name}.csr", self._folder / "extensions"
         extensions.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
         self._run("req", *self._new_key(Pair(request, pair.key)), "-subj", f"/CN={common_name}")
         authority = ["-CA", str(self.ca.certificate), "-CAkey", str(self.ca.key), "-CAcreateserial"]
         self._run(
-            "x509", "-req", "-in", str(request), "-out", str(pair.certificate), "-days", "2",
+            "x509", "-req", "-in", str(request), "-out", str(pair.certificate), "-days", str(days),
             "-extfile", str(extensions), *authority,
         )  # fmt: skip
         return pair

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from lakelog.errors import HistoryDiverged
-from lakelog.format.log.state import LogInfo, PublishState
+from lakelog.format.log.state import RESTART_COMMAND, LogInfo, PublishState
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.log.records import LogPosition, LogSnapshot, TailRecord, TopicState
 
@@ -37,7 +37,7 @@ LOG_DIVERGED: Final = "LOG_DIVERGED"
 
 _REMEDY: Final = (
     "Find out what happened to the topic or to the metastore's database. Then either restore the lost state, or "
-    "restart the log after the table's newest snapshot with `lakelog log restart {name}`; every consumer of the log "
+    f"restart the log after the table's newest snapshot with `{RESTART_COMMAND} {{name}}`; every consumer of the log "
     "must then read the whole table once."
 )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from lakelog.errors import HistoryDiverged
-from lakelog.format.log.state import PublishReport, SnapshotOffsets
+from lakelog.format.log.state import RESTART_COMMAND, PublishReport, SnapshotOffsets
 from lakelog.format.tables.snapshot import LogContent, Snapshot
 
 
@@ -145,7 +145,7 @@ def _check_uuid(table: str, snapshot_id: int, uuid: str, uuids: Mapping[int, str
     there = "there is no such snapshot" if known is None else f"that snapshot is {known}"
     raise HistoryDiverged(
         f"The log of {table} was published up to snapshot {snapshot_id} ({uuid}), but {there}: the metastore was "
-        "restored to an earlier state. Nothing more is published before the log is begun anew (lakelog log restart).",
+        f"restored to an earlier state. Nothing more is published before `{RESTART_COMMAND} {table}`.",
         reason="SNAPSHOT_UNKNOWN",
         metadata={"table": table, "snapshot_id": str(snapshot_id), "uuid": uuid, "known_uuid": known or ""},
     )

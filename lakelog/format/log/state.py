@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from lakelog.format.tables.table import TableName
+
+RESTART_COMMAND: Final = "lakelog log restart"
+"""Each problem of a log that only a restart solves names this command, and no other problem does."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,11 @@ class PublishState:
     reported_at_ms: int
     holder: str = ""
     problem: str = ""
+
+    @property
+    def needs_restart(self) -> bool:
+        """Whether log and table do not belong together any more, so that only a restart of the log helps."""
+        return RESTART_COMMAND in self.problem
 
 
 @dataclass(frozen=True)

@@ -50,11 +50,15 @@ class UsedFile:
         path: Relative to the table's location.
         use: What refers to it.
         size_bytes: The committed size; None: not known.
+        first_snapshot_id: The first snapshot that has it; None: not known.
+        last_snapshot_id: The last snapshot that has it; None: the newest one has it, or it is not known.
     """
 
     path: str
     use: FileUse
     size_bytes: int | None
+    first_snapshot_id: int | None = None
+    last_snapshot_id: int | None = None
 
 
 @dataclass(frozen=True)

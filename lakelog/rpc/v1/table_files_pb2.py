@@ -24,47 +24,47 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n lakelog/rpc/v1/table_files.proto\x12\x0elakelog.rpc.v1\"f\n\x08UsedFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12$\n\x03use\x18\x02 \x01(\x0e\x32\x17.lakelog.rpc.v1.FileUse\x12\x17\n\nsize_bytes\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\r\n\x0b_size_bytes\"]\n\nAttemptAge\x12\x12\n\nattempt_id\x18\x01 \x01(\t\x12+\n\x05state\x18\x02 \x01(\x0e\x32\x1c.lakelog.rpc.v1.AttemptState\x12\x0e\n\x06\x61ge_ms\x18\x03 \x01(\x03\"9\n\x14\x46indUsedFilesRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\r\n\x05paths\x18\x02 \x03(\t\"n\n\x15\x46indUsedFilesResponse\x12\'\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x18.lakelog.rpc.v1.UsedFile\x12,\n\x08\x61ttempts\x18\x02 \x03(\x0b\x32\x1a.lakelog.rpc.v1.AttemptAge\"I\n\x14ListUsedFilesRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\t\x12\r\n\x05limit\x18\x03 \x01(\x05\"P\n\x15ListUsedFilesResponse\x12\'\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x18.lakelog.rpc.v1.UsedFile\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\t\"\\\n\x19ListPartitionFilesRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x12\n\x05\x61\x66ter\x18\x02 \x01(\x0cH\x00\x88\x01\x01\x12\r\n\x05limit\x18\x03 \x01(\x05\x42\x08\n\x06_after\"k\n\x0ePartitionFiles\x12\x11\n\tpartition\x18\x01 \x01(\x0c\x12\r\n\x05\x66iles\x18\x02 \x01(\x03\x12\x0c\n\x04rows\x18\x03 \x01(\x03\x12\x12\n\nsize_bytes\x18\x04 \x01(\x03\x12\x15\n\rupdated_at_ms\x18\x05 \x01(\x03\"\x86\x01\n\x1aListPartitionFilesResponse\x12\x32\n\npartitions\x18\x01 \x03(\x0b\x32\x1e.lakelog.rpc.v1.PartitionFiles\x12\x13\n\x0bsnapshot_id\x18\x02 \x01(\x03\x12\x0e\n\x06now_ms\x18\x03 \x01(\x03\x12\x0f\n\x07is_last\x18\x04 \x01(\x08\"g\n\x1dListUnfinishedAttemptsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x0f\n\x07open_ms\x18\x02 \x01(\x03\x12\x12\n\naborted_ms\x18\x03 \x01(\x03\x12\r\n\x05limit\x18\x04 \x01(\x05\"N\n\x1eListUnfinishedAttemptsResponse\x12,\n\x08\x61ttempts\x18\x01 \x03(\x0b\x32\x1a.lakelog.rpc.v1.AttemptAge\"P\n\x14\x41\x62ortAttemptsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x13\n\x0b\x61ttempt_ids\x18\x02 \x03(\t\x12\x0f\n\x07open_ms\x18\x03 \x01(\x03\"4\n\x15\x41\x62ortAttemptsResponse\x12\x1b\n\x13\x61\x62orted_attempt_ids\x18\x01 \x03(\t\"@\n\x15\x46orgetAttemptsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x13\n\x0b\x61ttempt_ids\x18\x02 \x03(\t\"+\n\x16\x46orgetAttemptsResponse\x12\x11\n\tforgotten\x18\x01 \x01(\x05*\x83\x01\n\x07\x46ileUse\x12\x18\n\x14\x46ILE_USE_UNSPECIFIED\x10\x00\x12\x11\n\rFILE_USE_DATA\x10\x01\x12\x16\n\x12\x46ILE_USE_CHANGELOG\x10\x02\x12\x1d\n\x19\x46ILE_USE_DELETION_VECTORS\x10\x03\x12\x14\n\x10\x46ILE_USE_EXPIRED\x10\x04*}\n\x0c\x41ttemptState\x12\x1d\n\x19\x41TTEMPT_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x41TTEMPT_STATE_OPEN\x10\x01\x12\x1b\n\x17\x41TTEMPT_STATE_COMMITTED\x10\x02\x12\x19\n\x15\x41TTEMPT_STATE_ABORTED\x10\x03\x32\xf3\x04\n\x10TableFileService\x12\\\n\rFindUsedFiles\x12$.lakelog.rpc.v1.FindUsedFilesRequest\x1a%.lakelog.rpc.v1.FindUsedFilesResponse\x12\\\n\rListUsedFiles\x12$.lakelog.rpc.v1.ListUsedFilesRequest\x1a%.lakelog.rpc.v1.ListUsedFilesResponse\x12k\n\x12ListPartitionFiles\x12).lakelog.rpc.v1.ListPartitionFilesRequest\x1a*.lakelog.rpc.v1.ListPartitionFilesResponse\x12w\n\x16ListUnfinishedAttempts\x12-.lakelog.rpc.v1.ListUnfinishedAttemptsRequest\x1a..lakelog.rpc.v1.ListUnfinishedAttemptsResponse\x12\\\n\rAbortAttempts\x12$.lakelog.rpc.v1.AbortAttemptsRequest\x1a%.lakelog.rpc.v1.AbortAttemptsResponse\x12_\n\x0e\x46orgetAttempts\x12%.lakelog.rpc.v1.ForgetAttemptsRequest\x1a&.lakelog.rpc.v1.ForgetAttemptsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n lakelog/rpc/v1/table_files.proto\x12\x0elakelog.rpc.v1\"\xd0\x01\n\x08UsedFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12$\n\x03use\x18\x02 \x01(\x0e\x32\x17.lakelog.rpc.v1.FileUse\x12\x17\n\nsize_bytes\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x1e\n\x11\x66irst_snapshot_id\x18\x04 \x01(\x03H\x01\x88\x01\x01\x12\x1d\n\x10last_snapshot_id\x18\x05 \x01(\x03H\x02\x88\x01\x01\x42\r\n\x0b_size_bytesB\x14\n\x12_first_snapshot_idB\x13\n\x11_last_snapshot_id\"]\n\nAttemptAge\x12\x12\n\nattempt_id\x18\x01 \x01(\t\x12+\n\x05state\x18\x02 \x01(\x0e\x32\x1c.lakelog.rpc.v1.AttemptState\x12\x0e\n\x06\x61ge_ms\x18\x03 \x01(\x03\"9\n\x14\x46indUsedFilesRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\r\n\x05paths\x18\x02 \x03(\t\"n\n\x15\x46indUsedFilesResponse\x12\'\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x18.lakelog.rpc.v1.UsedFile\x12,\n\x08\x61ttempts\x18\x02 \x03(\x0b\x32\x1a.lakelog.rpc.v1.AttemptAge\"I\n\x14ListUsedFilesRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\t\x12\r\n\x05limit\x18\x03 \x01(\x05\"P\n\x15ListUsedFilesResponse\x12\'\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x18.lakelog.rpc.v1.UsedFile\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\t\"\\\n\x19ListPartitionFilesRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x12\n\x05\x61\x66ter\x18\x02 \x01(\x0cH\x00\x88\x01\x01\x12\r\n\x05limit\x18\x03 \x01(\x05\x42\x08\n\x06_after\"k\n\x0ePartitionFiles\x12\x11\n\tpartition\x18\x01 \x01(\x0c\x12\r\n\x05\x66iles\x18\x02 \x01(\x03\x12\x0c\n\x04rows\x18\x03 \x01(\x03\x12\x12\n\nsize_bytes\x18\x04 \x01(\x03\x12\x15\n\rupdated_at_ms\x18\x05 \x01(\x03\"\x86\x01\n\x1aListPartitionFilesResponse\x12\x32\n\npartitions\x18\x01 \x03(\x0b\x32\x1e.lakelog.rpc.v1.PartitionFiles\x12\x13\n\x0bsnapshot_id\x18\x02 \x01(\x03\x12\x0e\n\x06now_ms\x18\x03 \x01(\x03\x12\x0f\n\x07is_last\x18\x04 \x01(\x08\"g\n\x1dListUnfinishedAttemptsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x0f\n\x07open_ms\x18\x02 \x01(\x03\x12\x12\n\naborted_ms\x18\x03 \x01(\x03\x12\r\n\x05limit\x18\x04 \x01(\x05\"N\n\x1eListUnfinishedAttemptsResponse\x12,\n\x08\x61ttempts\x18\x01 \x03(\x0b\x32\x1a.lakelog.rpc.v1.AttemptAge\"P\n\x14\x41\x62ortAttemptsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x13\n\x0b\x61ttempt_ids\x18\x02 \x03(\t\x12\x0f\n\x07open_ms\x18\x03 \x01(\x03\"4\n\x15\x41\x62ortAttemptsResponse\x12\x1b\n\x13\x61\x62orted_attempt_ids\x18\x01 \x03(\t\"@\n\x15\x46orgetAttemptsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x13\n\x0b\x61ttempt_ids\x18\x02 \x03(\t\"+\n\x16\x46orgetAttemptsResponse\x12\x11\n\tforgotten\x18\x01 \x01(\x05*\x83\x01\n\x07\x46ileUse\x12\x18\n\x14\x46ILE_USE_UNSPECIFIED\x10\x00\x12\x11\n\rFILE_USE_DATA\x10\x01\x12\x16\n\x12\x46ILE_USE_CHANGELOG\x10\x02\x12\x1d\n\x19\x46ILE_USE_DELETION_VECTORS\x10\x03\x12\x14\n\x10\x46ILE_USE_EXPIRED\x10\x04*}\n\x0c\x41ttemptState\x12\x1d\n\x19\x41TTEMPT_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x41TTEMPT_STATE_OPEN\x10\x01\x12\x1b\n\x17\x41TTEMPT_STATE_COMMITTED\x10\x02\x12\x19\n\x15\x41TTEMPT_STATE_ABORTED\x10\x03\x32\xf3\x04\n\x10TableFileService\x12\\\n\rFindUsedFiles\x12$.lakelog.rpc.v1.FindUsedFilesRequest\x1a%.lakelog.rpc.v1.FindUsedFilesResponse\x12\\\n\rListUsedFiles\x12$.lakelog.rpc.v1.ListUsedFilesRequest\x1a%.lakelog.rpc.v1.ListUsedFilesResponse\x12k\n\x12ListPartitionFiles\x12).lakelog.rpc.v1.ListPartitionFilesRequest\x1a*.lakelog.rpc.v1.ListPartitionFilesResponse\x12w\n\x16ListUnfinishedAttempts\x12-.lakelog.rpc.v1.ListUnfinishedAttemptsRequest\x1a..lakelog.rpc.v1.ListUnfinishedAttemptsResponse\x12\\\n\rAbortAttempts\x12$.lakelog.rpc.v1.AbortAttemptsRequest\x1a%.lakelog.rpc.v1.AbortAttemptsResponse\x12_\n\x0e\x46orgetAttempts\x12%.lakelog.rpc.v1.ForgetAttemptsRequest\x1a&.lakelog.rpc.v1.ForgetAttemptsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lakelog.rpc.v1.table_files_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_FILEUSE']._serialized_start=1352
-  _globals['_FILEUSE']._serialized_end=1483
-  _globals['_ATTEMPTSTATE']._serialized_start=1485
-  _globals['_ATTEMPTSTATE']._serialized_end=1610
-  _globals['_USEDFILE']._serialized_start=52
-  _globals['_USEDFILE']._serialized_end=154
-  _globals['_ATTEMPTAGE']._serialized_start=156
-  _globals['_ATTEMPTAGE']._serialized_end=249
-  _globals['_FINDUSEDFILESREQUEST']._serialized_start=251
-  _globals['_FINDUSEDFILESREQUEST']._serialized_end=308
-  _globals['_FINDUSEDFILESRESPONSE']._serialized_start=310
-  _globals['_FINDUSEDFILESRESPONSE']._serialized_end=420
-  _globals['_LISTUSEDFILESREQUEST']._serialized_start=422
-  _globals['_LISTUSEDFILESREQUEST']._serialized_end=495
-  _globals['_LISTUSEDFILESRESPONSE']._serialized_start=497
-  _globals['_LISTUSEDFILESRESPONSE']._serialized_end=577
-  _globals['_LISTPARTITIONFILESREQUEST']._serialized_start=579
-  _globals['_LISTPARTITIONFILESREQUEST']._serialized_end=671
-  _globals['_PARTITIONFILES']._serialized_start=673
-  _globals['_PARTITIONFILES']._serialized_end=780
-  _globals['_LISTPARTITIONFILESRESPONSE']._serialized_start=783
-  _globals['_LISTPARTITIONFILESRESPONSE']._serialized_end=917
-  _globals['_LISTUNFINISHEDATTEMPTSREQUEST']._serialized_start=919
-  _globals['_LISTUNFINISHEDATTEMPTSREQUEST']._serialized_end=1022
-  _globals['_LISTUNFINISHEDATTEMPTSRESPONSE']._serialized_start=1024
-  _globals['_LISTUNFINISHEDATTEMPTSRESPONSE']._serialized_end=1102
-  _globals['_ABORTATTEMPTSREQUEST']._serialized_start=1104
-  _globals['_ABORTATTEMPTSREQUEST']._serialized_end=1184
-  _globals['_ABORTATTEMPTSRESPONSE']._serialized_start=1186
-  _globals['_ABORTATTEMPTSRESPONSE']._serialized_end=1238
-  _globals['_FORGETATTEMPTSREQUEST']._serialized_start=1240
-  _globals['_FORGETATTEMPTSREQUEST']._serialized_end=1304
-  _globals['_FORGETATTEMPTSRESPONSE']._serialized_start=1306
-  _globals['_FORGETATTEMPTSRESPONSE']._serialized_end=1349
-  _globals['_TABLEFILESERVICE']._serialized_start=1613
-  _globals['_TABLEFILESERVICE']._serialized_end=2240
+  _globals['_FILEUSE']._serialized_start=1459
+  _globals['_FILEUSE']._serialized_end=1590
+  _globals['_ATTEMPTSTATE']._serialized_start=1592
+  _globals['_ATTEMPTSTATE']._serialized_end=1717
+  _globals['_USEDFILE']._serialized_start=53
+  _globals['_USEDFILE']._serialized_end=261
+  _globals['_ATTEMPTAGE']._serialized_start=263
+  _globals['_ATTEMPTAGE']._serialized_end=356
+  _globals['_FINDUSEDFILESREQUEST']._serialized_start=358
+  _globals['_FINDUSEDFILESREQUEST']._serialized_end=415
+  _globals['_FINDUSEDFILESRESPONSE']._serialized_start=417
+  _globals['_FINDUSEDFILESRESPONSE']._serialized_end=527
+  _globals['_LISTUSEDFILESREQUEST']._serialized_start=529
+  _globals['_LISTUSEDFILESREQUEST']._serialized_end=602
+  _globals['_LISTUSEDFILESRESPONSE']._serialized_start=604
+  _globals['_LISTUSEDFILESRESPONSE']._serialized_end=684
+  _globals['_LISTPARTITIONFILESREQUEST']._serialized_start=686
+  _globals['_LISTPARTITIONFILESREQUEST']._serialized_end=778
+  _globals['_PARTITIONFILES']._serialized_start=780
+  _globals['_PARTITIONFILES']._serialized_end=887
+  _globals['_LISTPARTITIONFILESRESPONSE']._serialized_start=890
+  _globals['_LISTPARTITIONFILESRESPONSE']._serialized_end=1024
+  _globals['_LISTUNFINISHEDATTEMPTSREQUEST']._serialized_start=1026
+  _globals['_LISTUNFINISHEDATTEMPTSREQUEST']._serialized_end=1129
+  _globals['_LISTUNFINISHEDATTEMPTSRESPONSE']._serialized_start=1131
+  _globals['_LISTUNFINISHEDATTEMPTSRESPONSE']._serialized_end=1209
+  _globals['_ABORTATTEMPTSREQUEST']._serialized_start=1211
+  _globals['_ABORTATTEMPTSREQUEST']._serialized_end=1291
+  _globals['_ABORTATTEMPTSRESPONSE']._serialized_start=1293
+  _globals['_ABORTATTEMPTSRESPONSE']._serialized_end=1345
+  _globals['_FORGETATTEMPTSREQUEST']._serialized_start=1347
+  _globals['_FORGETATTEMPTSREQUEST']._serialized_end=1411
+  _globals['_FORGETATTEMPTSRESPONSE']._serialized_start=1413
+  _globals['_FORGETATTEMPTSRESPONSE']._serialized_end=1456
+  _globals['_TABLEFILESERVICE']._serialized_start=1720
+  _globals['_TABLEFILESERVICE']._serialized_end=2347
 # @@protoc_insertion_point(module_scope)

@@ -88,25 +88,42 @@ class UsedFile(_message.Message):
     PATH_FIELD_NUMBER: _builtins.int
     USE_FIELD_NUMBER: _builtins.int
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    FIRST_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    LAST_SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     path: _builtins.str
     """Relative to the table's location."""
     use: Global___FileUse.ValueType
     """What refers to it."""
     size_bytes: _builtins.int
     """Its size when it was committed; absent: not known."""
+    first_snapshot_id: _builtins.int
+    """The first snapshot that has it; absent: not known. Only ListUsedFiles says it."""
+    last_snapshot_id: _builtins.int
+    """The last snapshot that has it; absent: the newest one does, or it is not known. Only ListUsedFiles says it."""
     def __init__(
         self,
         *,
         path: _builtins.str = ...,
         use: Global___FileUse.ValueType = ...,
         size_bytes: _builtins.int | None = ...,
+        first_snapshot_id: _builtins.int | None = ...,
+        last_snapshot_id: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_first_snapshot_id", b"_first_snapshot_id", "_last_snapshot_id", b"_last_snapshot_id", "_size_bytes", b"_size_bytes", "first_snapshot_id", b"first_snapshot_id", "last_snapshot_id", b"last_snapshot_id", "size_bytes", b"size_bytes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes", "path", b"path", "size_bytes", b"size_bytes", "use", b"use"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_snapshot_id", b"_first_snapshot_id", "_last_snapshot_id", b"_last_snapshot_id", "_size_bytes", b"_size_bytes", "first_snapshot_id", b"first_snapshot_id", "last_snapshot_id", b"last_snapshot_id", "path", b"path", "size_bytes", b"size_bytes", "use", b"use"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__first_snapshot_id: _TypeAlias = _typing.Literal["first_snapshot_id"]  # noqa: Y015
+    _WhichOneofArgType__first_snapshot_id: _TypeAlias = _typing.Literal["_first_snapshot_id", b"_first_snapshot_id"]  # noqa: Y015
+    _WhichOneofReturnType__last_snapshot_id: _TypeAlias = _typing.Literal["last_snapshot_id"]  # noqa: Y015
+    _WhichOneofArgType__last_snapshot_id: _TypeAlias = _typing.Literal["_last_snapshot_id", b"_last_snapshot_id"]  # noqa: Y015
     _WhichOneofReturnType__size_bytes: _TypeAlias = _typing.Literal["size_bytes"]  # noqa: Y015
     _WhichOneofArgType__size_bytes: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__first_snapshot_id) -> _WhichOneofReturnType__first_snapshot_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__last_snapshot_id) -> _WhichOneofReturnType__last_snapshot_id | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__size_bytes) -> _WhichOneofReturnType__size_bytes | None: ...
 
 Global___UsedFile: _TypeAlias = UsedFile  # noqa: Y015

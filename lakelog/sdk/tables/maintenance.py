@@ -7,8 +7,9 @@ from typing import Any
 
 from lakelog.arguments import check_flag
 from lakelog.errors import InvalidArgument
-from lakelog.sdk.maintenance.file_check import DEFAULT_OLDER_THAN_MS, check_files
-from lakelog.sdk.maintenance.file_check_result import FileCheck
+from lakelog.sdk.maintenance.checking.file_check import DEFAULT_OLDER_THAN_MS, check_files
+from lakelog.sdk.maintenance.checking.file_check_result import FileCheck
+from lakelog.sdk.maintenance.checking.table_repair import check_log
 from lakelog.sdk.maintenance.partition_expiry import PartitionExpiryResult, expire_partitions
 from lakelog.sdk.tables.handle import TableHandle
 
@@ -17,15 +18,17 @@ class TableUpkeep(TableHandle):
     """Checks of files, and expiry of partitions; see `lakelog.Table`."""
 
     def check_files(self, repair: bool = False, *, older_than: dt.timedelta | None = None) -> FileCheck:
-        """Compares the files below the table's location with what it refers to.
+        """Compares the files below the table's location with what it refers to, and its log with its history.
 
-        Writers, readers and compactors can go on meanwhile. It never deletes what is being written, what a retained
+        Writers, readers and compactors can go on meanwhile. It never deletes what is being written, what a readable
         snapshot, tag or changelog needs, or what expiry has queued.
 
         Args:
             repair: Delete files that nothing refers to: files of aborted attempts; of attempts that are open for longer
                 than `older_than`, which are aborted first, so that they can never be committed; files that commits have
-                left over; and files of unknown origin that are older than that.
+                left over; and files of unknown origin that are older than that. Expire the snapshots whose files are
+                missing or damaged, and delete their tags, unless the newest snapshot is among them. Restart the log if
+                its publisher has found that log and table do not belong together any more; that needs the role `admin`.
             older_than: How long a write may take; None: a day. With 0, writes that are running are aborted, too.
 
         Raises:
@@ -39,7 +42,7 @@ class TableUpkeep(TableHandle):
         store = context.open_store(info)
 
         def check() -> FileCheck:
-            return check_files(
+            checked = check_files(
                 context.metastore,
                 store,
                 info,
@@ -47,6 +50,7 @@ class TableUpkeep(TableHandle):
                 older_than_ms=older_than_ms,
                 clock=context.clock,
             )
+            return check_log(context.metastore, info, checked, repair=bool(repair))
 
         found: FileCheck = self._request(check)
         return found

@@ -5,6 +5,8 @@ Imported when a database has to be migrated, which at most starts of the service
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
@@ -14,11 +16,18 @@ from sqlalchemy import Connection, MetaData
 from .revisions import MIGRATIONS
 
 
-def upgrade(connection: Connection, metadata: MetaData, version_table: str, *, to: str) -> None:
-    """Runs every migration up to a revision that the database lacks, in one transaction."""
+def upgrade(
+    connection: Connection,
+    metadata: MetaData,
+    version_table: str,
+    *,
+    to: str,
+    finish: Callable[[Connection], None] = lambda _: None,
+) -> None:
+    """Runs every migration up to a revision that the database lacks, and `finish`, in one transaction."""
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
-    config.attributes.update(connection=connection, metadata=metadata, version_table=version_table)
+    config.attributes.update(connection=connection, metadata=metadata, version_table=version_table, finish=finish)
     command.upgrade(config, to)
 
 

@@ -6,7 +6,7 @@ Alembic would import each migration, and with it a library of templates: half a 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +19,12 @@ class Revisions:
 
     Args:
         previous: Of each revision the one before it; None: it is the first one.
+        served_from: The oldest revision whose metastores can serve a database after this step, as far as the step
+            itself is concerned: it only adds. Steps that say nothing need their own metastores.
     """
 
     previous: dict[str, str | None]
+    served_from: dict[str, str] = field(default_factory=dict)
 
     @property
     def head(self) -> str:
@@ -29,11 +32,22 @@ class Revisions:
         (head,) = self.previous.keys() - set(self.previous.values())
         return head
 
+    def find_served_from(self, revision: str) -> str:
+        """The oldest revision whose metastores can serve a database of this revision, by all steps to it. Pure."""
+        steps = [revision]
+        while (previous := self.previous[steps[-1]]) is not None:
+            steps.append(previous)
+        steps.reverse()
+        return steps[max(steps.index(self.served_from.get(step, step)) for step in steps)]
+
 
 def read_revisions() -> Revisions:
     """Reads the files; blocks for a few milliseconds."""
     found = [_assigned(file) for file in sorted((MIGRATIONS / "versions").glob("*.py"))]
-    return Revisions({str(values["revision"]): values["down_revision"] for values in found})
+    return Revisions(
+        {str(values["revision"]): values["down_revision"] for values in found},
+        {str(values["revision"]): served for values in found if (served := values.get("served_from"))},
+    )
 
 
 def _assigned(file: Path) -> dict[str, str | None]:

@@ -14,6 +14,7 @@ from lakelog.format.tables.snapshot import Snapshot
 from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
+from lakelog.writes.write_state import WriteState
 from tests.e2e.database.two_metastores import WAIT_S, TwoMetastores, position, read, repeat, take, upsert, write
 
 pytestmark = pytest.mark.e2e
@@ -109,6 +110,40 @@ def test_readers_that_saw_lost_commits_end(
     # The consumer's own position was set back, too. A reader that begins again goes on from what is there.
     with other.subscribe(consumer_id="ahead") as again:
         assert read_values(again, 2)[-2:] == ["new", "new"]
+
+
+@pytest.mark.parametrize("protected", [True, False], ids=["protected", "control"])
+@pytest.mark.parametrize(
+    ("producer", "went_on"), [("none", False), ("none", True), ("lookup", False), ("lookup", True)]
+)
+def test_a_registered_writer_that_lives_on_leaves_no_gap(
+    both: TwoMetastores, monkeypatch: pytest.MonkeyPatch, producer: str, went_on: bool, protected: bool
+) -> None:
+    """Its epoch is from before the loss, so nothing else tells the two histories apart."""
+    if not protected:
+        monkeypatch.setattr(WriteState, "rest_on_last", lambda _self, _writer, change: change)
+    table = both.make_table(**{"changelog-producer": producer})
+    both.catalog.register_writer("w")
+    write(table, 1, "kept")
+    both.pair.begin_to_lag()
+    write(table, 2, "lost")
+    both.fail_over()
+    if went_on:
+        for number in (7, 8):
+            write(both.other_catalog.table(table.name), number, "new", writer="other")
+    others = ["new", "new"] if went_on else []
+    if not protected:
+        write(table, 3, "next")
+        assert read(table) == sorted(["kept", "next", *others]), "in silence, with a hole"
+        return
+    with pytest.raises(HistoryDiverged, match="restored to an earlier state"):
+        write(table, 3, "next")
+    assert read(table) == ["kept", *others]
+    both.catalog.register_writer("w")
+    assert both.catalog.last_identifier("w", table.name) == 1
+    for number in (2, 3):
+        write(table, number, "written again")
+    assert read(table) == sorted(["kept", *others, "written again", "written again"])
 
 
 @pytest.mark.parametrize("synchronous", [True, False], ids=["synchronous", "control"])

@@ -19,8 +19,8 @@ from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, NotFou
 from lakelog.format.jobs.job import CLEAN, JobState
 from lakelog.format.retention.table_files import FileUse, OrphanReason, UsedFile
 from lakelog.sdk.catalog import Catalog
-from lakelog.sdk.maintenance.file_check import check_files
-from lakelog.sdk.maintenance.file_check_result import FileCheck
+from lakelog.sdk.maintenance.checking.file_check import check_files
+from lakelog.sdk.maintenance.checking.file_check_result import FileCheck
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.store import PassOver, StoredObject
 from lakelog.storage.objects.stores import LocationStores

@@ -24,6 +24,7 @@ from lakelog.format.tables.table import TableName
 from lakelog.serving.access import Access, Role, parse_token_file
 from lakelog.serving.listening import ServerTls
 from lakelog.serving.methods import OF_METASTORE, list_methods
+from lakelog.serving.rotation.live_tls import LiveTls
 from metastore.memory import MemoryStore
 from metastore.server.access import NEEDED_ROLES
 from metastore.use_cases import UseCases
@@ -170,6 +171,25 @@ def test_mutual_tls(start_server: Start, connect: Connect, authority: TestAuthor
         with_certificate(flights, token=READER).register_writer("w")
     with pytest.raises(Unavailable):
         with_certificate().list_databases()
+
+
+def test_certificates_that_have_expired(
+    start_server: Start, connect: Connect, authority: TestAuthority, tmp_path: Path
+) -> None:
+    """A server does not start with one. One that runs on with it gets no clients, and a client with one no server."""
+    own, old, old_client = authority.issue("server"), authority.issue("old", days=-1), authority.issue("late", days=-1)
+    with pytest.raises(InvalidArgument, match=r"has expired.*--tls-cert") as refused:
+        LiveTls(ServerTls(old.certificate, old.key), SystemClock())
+    assert "\n" not in refused.value.message
+    running = start_server(access=Access(tokens=TOKENS), tls=ServerTls(old.certificate, old.key))
+    ca = TlsFiles(ca=authority.ca.certificate)
+    with pytest.raises(Unavailable, match=r"certificate has expired.* do the certificates fit"):
+        connect(running.target, tls=ca, token=READER).list_databases()
+    tls = ServerTls(own.certificate, own.key, authority.ca.certificate)
+    mutual = start_server(access=Access(certificates={"late": Role.ADMIN}), tls=tls)
+    files = TlsFiles(ca=authority.ca.certificate, certificate=old_client.certificate, key=old_client.key)
+    with pytest.raises(Unavailable, match="do the certificates fit"):
+        connect(mutual.target, tls=files).list_databases()
 
 
 def test_every_certificate_of_a_private_authority(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import subprocess
@@ -26,6 +27,11 @@ from lakelog.format.tables.files import DataFile
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo, TableName
+from metastore.config import ServeConfig, parse_command
+from metastore.postgres.connection.connections import libpq_url
+from metastore.postgres.schema.revisions import read_revisions
+from metastore.server.startup import StartupFailure
+from metastore.wiring import check
 from tests.integration.server.metastore_process import Process, run
 from tests.support.health import NOT_SERVING, SERVING, health_of
 
@@ -95,6 +101,70 @@ def test_a_database_that_was_not_migrated(postgres_url: str, tmp_path: Path) -> 
     assert (checked.returncode, checked.stdout) == (0, "configuration, warehouse and database are fine\n")
     assert (tmp_path / "w").is_dir()
     assert not list((tmp_path / "w").iterdir()), "the probe is deleted"
+
+
+def note_newer_version(url: str, served_from: str) -> None:
+    """As a newer version notes which metastores can serve the database that it has migrated."""
+    with psycopg.connect(libpq_url(url), autocommit=True) as connection:
+        connection.execute("UPDATE lakelog_schema_version SET version_num = '9001'")
+        connection.execute("INSERT INTO schema_revision VALUES ('9001', %s)", [served_from])
+
+
+def test_a_database_of_a_newer_version_that_this_one_cannot_serve(migrated_url: str, tmp_path: Path) -> None:
+    note_newer_version(migrated_url, "9001")
+    arguments = ["--insecure-dev", "--warehouse", str(tmp_path / "w"), "--database-url", migrated_url]
+    for words in (["serve", *arguments], ["check", *arguments], ["migrate", "--database-url", migrated_url]):
+        line = failure(*words)
+        assert "revision 9001, which this version does not know: a newer metastore migrated it, and it needs" in line
+        assert "Run that version, or a newer one." in line
+
+
+def test_a_database_of_a_newer_version_that_only_added_to_it(migrated_url: str, serve: Serve) -> None:
+    note_newer_version(migrated_url, read_revisions().head)
+    assert "revision 9001" in run("migrate", "--database-url", migrated_url).stdout
+    process = serve(migrated_url)
+    process.wait_for_health(SERVING)
+    (noted,) = [each for each in process.events() if "newer version" in str(each["event"])]
+    assert noted["revision"] == "9001"
+
+
+def test_a_running_metastore_goes_on_when_a_newer_version_migrates(migrated_url: str, serve: Serve) -> None:
+    """Whatever that version needs: those who upgrade replace it, and readiness does not end it before."""
+    process = serve(migrated_url)
+    process.wait_for_health(SERVING)
+    note_newer_version(migrated_url, "9001")
+    client = GrpcMetastore(process.target)
+    try:
+        table = make_table(client)
+        for identifier in (1, 2):
+            assert client.commit(commit_of(client, table, identifier)).results[0].snapshot_id == identifier
+            assert process.health() == SERVING
+            # Longer than between two looks at the database.
+            time.sleep(2 if identifier == 1 else 0)
+    finally:
+        client.close()
+
+
+def test_a_postgres_that_is_too_old(migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metastore.postgres.connection.connections.OLDEST_SERVER", 99)
+    arguments = ["check", "--insecure-dev", "--warehouse", str(tmp_path / "w"), "--database-url", migrated_url]
+    config = parse_command(arguments, {}).config
+    assert isinstance(config, ServeConfig)
+    with pytest.raises(
+        StartupFailure, match=r"is PostgreSQL \d+, and lakelog needs 99 or newer\. Upgrade it"
+    ) as refused:
+        asyncio.run(check(config))
+    assert "\n" not in str(refused.value)
+
+
+def test_an_s3_that_does_not_answer(migrated_url: str) -> None:
+    keys = {"LAKELOG_S3_ACCESS_KEY_ID": "key", "LAKELOG_S3_SECRET_ACCESS_KEY": "sekret"}
+    line = failure(
+        "check", "--insecure-dev", "--database-url", migrated_url, "--warehouse", "s3://bucket/w",
+        LAKELOG_S3_ENDPOINT="http://127.0.0.1:9", **keys,
+    )  # fmt: skip
+    assert "The warehouse s3://bucket/w cannot be written to: " in line
+    assert "127.0.0.1:9" in line
 
 
 def test_a_warehouse_that_cannot_be_written(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ class HandPublisher:
         if clock is not None:
             context = replace(context, clock=clock, monitor=TopicMonitor(context.open_log, clock))
         lease = metastore.acquire_lease(to_publisher_lease(table.uuid), "test", 600_000)
-        self._metastore, self._table, self._epoch = metastore, table, lease.epoch
+        self._metastore, self._table, self.epoch = metastore, table, lease.epoch
         self.publisher = TablePublisher(table.uuid, lease.epoch, context)
 
     def publish(self, until: int | None = None) -> None:
@@ -115,7 +115,7 @@ class HandPublisher:
     def release(self) -> None:
         """Nobody publishes any more."""
         self.close()
-        self._metastore.release_lease(to_publisher_lease(self._table.uuid), self._epoch)
+        self._metastore.release_lease(to_publisher_lease(self._table.uuid), self.epoch)
 
     def close(self) -> None:
         self.publisher.forget()

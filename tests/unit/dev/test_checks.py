@@ -278,6 +278,97 @@ def test_protos_and_stubs(tree: Path) -> None:
     assert any(problem.startswith("against ") for problem in protos.find_problems(tree))
 
 
+SERVED = """// Things.
+syntax = "proto3";
+
+package lakelog.rpc.v1;
+
+// Serves things.
+service ThingService {
+  // Gets a thing.
+  rpc GetThing(GetThingRequest) returns (GetThingResponse);
+  // Lists things.
+  rpc ListThings(ListThingsRequest) returns (ListThingsResponse);
+}
+
+// What a thing is.
+enum ThingKind {
+  // Not given.
+  THING_KIND_UNSPECIFIED = 0;
+  // Large.
+  THING_KIND_LARGE = 1;
+}
+
+// Names it.
+message GetThingRequest {
+  // Its name.
+  string name = 1;
+  // Its kind.
+  ThingKind kind = 2;
+}
+
+// Has it.
+message GetThingResponse {
+  // Its size.
+  int64 size = 1;
+}
+
+// Asks for all.
+message ListThingsRequest {}
+
+// Has all.
+message ListThingsResponse {
+  // Their names.
+  repeated string names = 1;
+}
+"""
+_KIND = "  // Its kind.\n  ThingKind kind = 2;\n"
+_LIST = "  // Lists things.\n  rpc ListThings(ListThingsRequest) returns (ListThingsResponse);\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_fine"),
+    [
+        (_KIND, _KIND + "  // Its age.\n  int64 age = 3;\n", True),
+        ("LARGE = 1;\n", "LARGE = 1;\n  // Small.\n  THING_KIND_SMALL = 2;\n", True),
+        (_KIND, "", False),
+        (_KIND, '  reserved 2;\n  reserved "kind";\n', True),
+        ("kind = 2", "kind = 3", False),
+        ("string name", "int64 name", False),
+        ("string name", "repeated string name", False),
+        ("  // Large.\n  THING_KIND_LARGE = 1;\n", "", False),
+        ("LARGE = 1", "LARGE = 2", False),
+        (_LIST, "", False),
+        ("rpc ListThings(ListThingsRequest)", "rpc ListThings(GetThingRequest)", False),
+        ("returns (ListThingsResponse)", "returns (stream ListThingsResponse)", False),
+    ],
+    ids=[
+        "a new field",
+        "a new value",
+        "a removed field",
+        "a reserved field",
+        "another number",
+        "another type",
+        "repeated now",
+        "a removed value",
+        "another value",
+        "a removed method",
+        "another request",
+        "a stream now",
+    ],
+)
+def test_changes_of_protos_that_older_clients_and_servers_bear(tree: Path, old: str, new: str, is_fine: bool) -> None:
+    shutil.copy(dev.check.ROOT / "buf.yaml", tree)
+    write(tree, "proto/lakelog/rpc/v1/things.proto", SERVED)
+    git(tree, "add", "-A")
+    git(tree, "commit", "-qm", "first")
+    changed = SERVED.replace(old, new)
+    assert changed != SERVED
+    write(tree, "proto/lakelog/rpc/v1/things.proto", changed)
+    found = [problem for problem in protos.find_problems(tree) if problem.startswith("against ")]
+    assert (not found) == is_fine, found
+
+
 def test_words(tree: Path) -> None:
     write(tree, "dev/words.toml", "[words]\ntold = 'emitted'\n[names]\nToldFile = 'BaselineFile'\n")
     write(tree, "a.py", "TOLD_BY_OTHERS = 'as told in a text'  # Whoever was told.\n")

@@ -208,6 +208,79 @@ def test_checkpoints_that_do_not_fit(tmp_path: Path, begun: int, done: int, last
     assert "Put the right checkpoint back" in caught.value.message
 
 
+class Plans:
+    """A source that still has the plans of some batches."""
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+
+    def read_batch(self, batch_id: int) -> object | None:
+        return "planned" if batch_id >= self._first else None
+
+
+@pytest.mark.parametrize("last", [4, 2, 0, None])
+def test_a_checkpoint_ahead_of_a_restored_table_is_set_back(tmp_path: Path, last: int | None) -> None:
+    pipeline = make_pipeline(tmp_path)
+    checkpoint = open_checkpoint(pipeline, "uuid")
+    spark_says(checkpoint, 6, 5)
+    known = progress(last, "" if last is None else checkpoint.identity)
+    with pytest.raises(InvalidArgument, match="run the pipeline once with --after-restore"):
+        checkpoint.check_progress(pipeline, known)
+    first = -1 if last is None else last
+    assert checkpoint.set_back(known, Plans(0)) == range(first + 1, 6)
+    assert (checkpoint.last_begun(), checkpoint.last_done()) == (first, first)
+    assert len(list(checkpoint.spark_folder.rglob("*.crc"))) == 2 * (first + 1)
+    checkpoint.check_progress(pipeline, known)
+    assert not checkpoint.set_back(known, Plans(0)), "nothing is lost any more"
+
+
+def test_a_checkpoint_that_fits_or_is_another_one_is_not_set_back(tmp_path: Path) -> None:
+    checkpoint = open_checkpoint(make_pipeline(tmp_path), "uuid")
+    spark_says(checkpoint, 5, 5)
+    for known in (progress(5, checkpoint.identity), progress(6, checkpoint.identity), progress(2, "another")):
+        assert not checkpoint.set_back(known, Plans(0))
+    assert (checkpoint.last_begun(), checkpoint.last_done()) == (5, 5)
+
+
+@pytest.mark.parametrize(("first_plan", "first_offset"), [(4, 0), (0, 4)], ids=["plans", "offsets"])
+def test_a_checkpoint_without_old_records_is_left_as_it_is(tmp_path: Path, first_plan: int, first_offset: int) -> None:
+    checkpoint = open_checkpoint(make_pipeline(tmp_path), "uuid")
+    spark_says(checkpoint, 5, 5)
+    for number in range(first_offset):
+        (checkpoint.spark_folder / "offsets" / str(number)).unlink()
+    with pytest.raises(InvalidArgument, match=r"lost the batches from 3 to 5, .* records of batch [23], so it cannot"):
+        checkpoint.set_back(progress(2, checkpoint.identity), Plans(first_plan))
+    assert (checkpoint.last_begun(), checkpoint.last_done()) == (5, 5)
+
+
+@pytest.mark.parametrize("removed", range(6))
+def test_a_set_back_that_was_killed_is_done_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removed: int
+) -> None:
+    """After each file: the pipeline does not start, or Spark's last offset is the one after the table's batch."""
+    pipeline = make_pipeline(tmp_path)
+    checkpoint = open_checkpoint(pipeline, "uuid")
+    spark_says(checkpoint, 5, 5)
+    known, unlink, left = progress(2, checkpoint.identity), Path.unlink, [removed]
+
+    def unlink_some(path: Path, missing_ok: bool = False) -> None:
+        if path.name.isdigit():
+            if not left[0]:
+                raise KeyboardInterrupt
+            left[0] -= 1
+        unlink(path, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", unlink_some)
+        with pytest.raises(KeyboardInterrupt):
+            checkpoint.set_back(known, Plans(0))
+    with pytest.raises(InvalidArgument, match="--after-restore"):
+        checkpoint.check_progress(pipeline, known)
+    checkpoint.set_back(known, Plans(0))
+    checkpoint.check_progress(pipeline, known)
+    assert (checkpoint.last_begun(), checkpoint.last_done()) == (2, 2)
+
+
 def test_a_checkpoint_recreated_is_noticed_even_with_the_same_numbers(tmp_path: Path) -> None:
     pipeline = make_pipeline(tmp_path)
     checkpoint = open_checkpoint(pipeline, "uuid")

@@ -51,6 +51,7 @@ class World:
             events=Events(),
             max_unavailable_s=max_unavailable_s,
             wait_for_lease=True,
+            after_restore=False,
             clock=SystemClock(),
             log=structlog.get_logger(),
         )

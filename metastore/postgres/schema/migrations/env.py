@@ -16,3 +16,4 @@ context.configure(
 )
 with context.begin_transaction():
     context.run_migrations()
+    attributes["finish"](attributes["connection"])

@@ -1,4 +1,4 @@
-"""What a check of a table's files has found."""
+"""What a check of a table has found, and what its repair has done."""
 
 from __future__ import annotations
 
@@ -39,12 +39,14 @@ class BrokenFile:
         use: What refers to it.
         size_bytes: The size that was committed; None: unknown.
         found_bytes: The size in the store; None: the file is missing.
+        last_snapshot_id: The last snapshot that has it; None: the newest one has it.
     """
 
     path: str
     use: FileUse
     size_bytes: int | None
     found_bytes: int | None
+    last_snapshot_id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,14 @@ class FileCheck:
         deleted_files: How many files this check has deleted.
         deleted_bytes: Their total size.
         left_files: How many files this check tried to delete and could not.
+        broken_until: Snapshots up to this one have broken files, later ones have none. None: there are none, or the
+            newest snapshot has some.
+        expired_snapshots: How many snapshots with broken files this check has expired, with those before them.
+        deleted_tags: The tags that this check has deleted, because their snapshots have broken files.
+        held_by: What kept such snapshots from expiring.
+        log_problem: Why the table's log is not published; empty: no known problem, or no log.
+        log_needs_restart: Whether log and table do not belong together any more, so that only a restart helps.
+        log_restarted_after: The snapshot after which this check has restarted the log; None: it has not.
     """
 
     table: str
@@ -80,3 +90,10 @@ class FileCheck:
     deleted_files: int = 0
     deleted_bytes: int = 0
     left_files: int = 0
+    broken_until: int | None = None
+    expired_snapshots: int = 0
+    deleted_tags: tuple[str, ...] = ()
+    held_by: tuple[str, ...] = ()
+    log_problem: str = ""
+    log_needs_restart: bool = False
+    log_restarted_after: int | None = None

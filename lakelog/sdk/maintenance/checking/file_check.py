@@ -1,8 +1,7 @@
 """Checks a table's files: which files below its location are orphans, and which referenced files are missing.
 
     listed in pages -> attempts, then references asked for -> orphans by attempt -> with repair: aborted, deleted
-                                                           -> of another size -> checked a second time -> broken
-    references listed in pages -> not seen in the store -> checked a second time -> missing
+    references listed in pages -> not seen in the store, or of another size -> checked a second time -> broken
 
 Rules that keep a file that is, or will be, part of the table (reliability C4):
 
@@ -40,7 +39,8 @@ from lakelog.format.retention.table_files import (
 )
 from lakelog.format.tables.paths import is_path
 from lakelog.format.tables.table import TableInfo
-from lakelog.sdk.maintenance.file_check_result import BrokenFile, FileCheck, OrphanFiles
+from lakelog.sdk.maintenance.checking.file_check_result import BrokenFile, FileCheck, OrphanFiles
+from lakelog.sdk.maintenance.checking.table_repair import forget_broken
 from lakelog.storage.objects.deleting import delete_files
 from lakelog.storage.objects.store import ObjectStore, StoredObject
 
@@ -66,12 +66,15 @@ class _Found:
     deleted_files: int = 0
     deleted_bytes: int = 0
     left_files: int = 0
+    spans: set[tuple[int, int | None]] = field(default_factory=set)
     seen: list[npt.NDArray[np.int64]] = field(default_factory=list)
 
-    def add_broken(self, file: BrokenFile) -> None:
+    def add_broken(self, used: UsedFile, found_bytes: int | None) -> None:
         self.broken_files += 1
+        # A file of which nothing is known, as an older metastore says it, is in all snapshots.
+        self.spans.add((used.first_snapshot_id or 0, used.last_snapshot_id))
         if len(self.broken) < MAX_REPORTED:
-            self.broken.append(file)
+            self.broken.append(BrokenFile(used.path, used.use, used.size_bytes, found_bytes, used.last_snapshot_id))
 
 
 def check_files(
@@ -85,7 +88,7 @@ def check_files(
     report: Callable[[int], None] = lambda _: None,
     page_size: int = MAX_FILES_A_CALL,
 ) -> FileCheck:
-    """Checks a table's files, and with `repair` deletes those that nothing refers to; blocks.
+    """Checks a table's files, and with `repair` deletes those that nothing refers to and forgets lost ones; blocks.
 
     Safe to repeat, and to end at any moment.
 
@@ -111,7 +114,8 @@ def check_files(
     if repair and check.found.deleted_files:
         store.delete_empty_folders()
     check.find_missing(page_size)
-    return check.result()
+    result = check.result()
+    return forget_broken(metastore, info, result, check.found.spans) if repair else result
 
 
 class _Check:
@@ -133,7 +137,6 @@ class _Check:
         found = self.found
         found.files += len(page)
         found.size_bytes += sum(each.size_bytes for each in page)
-        found.seen.append(_hashes(each.path for each in page))
         known = self._metastore.find_used_files(self._info.table_uuid, [each.path for each in page])
         used = {each.path: each for each in known.files}
         attempts = {each.attempt_id: each for each in known.attempts}
@@ -142,14 +145,12 @@ class _Check:
         aborted = self._abort(old, [each for each in page if each.path not in used])
         now_ms = self._clock.now_ms()
         to_delete: list[StoredObject] = []
-        suspects: list[UsedFile] = []
+        # A file of another size counts as not seen: it is looked for once more when references are listed.
+        found.seen.append(_hashes(each.path for each in page if not _has_other_size(each, used.get(each.path))))
         for each in page:
             use = used.get(each.path)
             if use is not None:
-                if use.use is FileUse.EXPIRED:
-                    found.queued_files += 1
-                elif use.size_bytes not in (None, each.size_bytes):
-                    suspects.append(use)
+                found.queued_files += use.use is FileUse.EXPIRED
                 continue
             attempt = attempts.get(find_attempt(each.path))
             reason = find_reason(attempt)
@@ -168,10 +169,9 @@ class _Check:
             found.left_files += len(left)
             found.deleted_files += len(gone)
             found.deleted_bytes += sum(each.size_bytes for each in gone)
-        self._recheck(suspects)
 
     def find_missing(self, page_size: int) -> None:
-        """Looks for files that the table refers to and that were not in the store."""
+        """Looks for files that the table refers to and that were not in the store as they were committed."""
         seen = np.sort(np.concatenate(self.found.seen)) if self.found.seen else np.empty(0, np.int64)
         self.found.seen.clear()
         cursor = ""
@@ -186,6 +186,8 @@ class _Check:
     def result(self) -> FileCheck:
         """What was found."""
         found = self.found
+        lasts = [last for _, last in found.spans]
+        until = None if None in lasts else max((last for last in lasts if last is not None), default=None)
         return FileCheck(
             table=str(self._info.name),
             location=self._info.location,
@@ -200,6 +202,7 @@ class _Check:
             deleted_files=found.deleted_files,
             deleted_bytes=found.deleted_bytes,
             left_files=found.left_files,
+            broken_until=until,
         )
 
     def _abort(self, old: Sequence[str], orphans: Sequence[StoredObject]) -> set[str]:
@@ -230,24 +233,42 @@ class _Check:
 
     def _recheck(self, suspects: Sequence[UsedFile]) -> None:
         """Checks again: an unlisted file may be new or expired since; a short one may have been just written."""
+        # Several entries can have one file.
+        by_path: dict[str, UsedFile] = {}
         for each in suspects:
+            by_path[each.path] = _join(by_path[each.path], each) if each.path in by_path else each
+        for each in by_path.values():
             if not is_path(each.path):
                 # Earlier versions committed such paths; no store can contain the file.
-                self.found.add_broken(BrokenFile(each.path, each.use, each.size_bytes, None))
-        suspects = [each for each in suspects if is_path(each.path)]
-        sizes = {each.path: self._find_size(each.path) for each in suspects}
-        broken = [each.path for each in suspects if _is_broken(each, sizes[each.path])]
+                self.found.add_broken(each, None)
+        sizes = {path: self._find_size(path) for path in by_path if is_path(path)}
+        broken = [path for path, size in sizes.items() if _is_broken(by_path[path], size)]
         for start in range(0, len(broken), MAX_FILES_A_CALL):
             paths = broken[start : start + MAX_FILES_A_CALL]
             for used in self._metastore.find_used_files(self._info.table_uuid, paths).files:
                 if used.use is not FileUse.EXPIRED:
-                    self.found.add_broken(BrokenFile(used.path, used.use, used.size_bytes, sizes[used.path]))
+                    self.found.add_broken(by_path[used.path], sizes[used.path])
 
     def _find_size(self, path: str) -> int | None:
         try:
             return self._store.size(path)
         except NotFound:
             return None
+
+
+def _has_other_size(found: StoredObject, used: UsedFile | None) -> bool:
+    """Whether a file of the store has another size than was committed. Pure."""
+    if used is None or used.use is FileUse.EXPIRED:
+        return False
+    return used.size_bytes not in (None, found.size_bytes)
+
+
+def _join(one: UsedFile, other: UsedFile) -> UsedFile:
+    """One file in the snapshots of two entries. Pure."""
+    firsts = [each.first_snapshot_id or 0 for each in (one, other)]
+    lasts = [each.last_snapshot_id for each in (one, other)]
+    last = None if None in lasts else max(each for each in lasts if each is not None)
+    return replace(one, first_snapshot_id=min(firsts), last_snapshot_id=last)
 
 
 def _is_broken(used: UsedFile, size_bytes: int | None) -> bool:
