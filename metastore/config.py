@@ -22,7 +22,7 @@ from lakelog.serving.server_arguments import (
     listen_setting,
     tls_setting,
 )
-from lakelog.serving.settings import add_settings, choice, log_level, number, port, read_settings, setting, whole
+from lakelog.serving.settings import add_settings, choice, log_level, number, port, read_settings, setting, text, whole
 
 from .postgres.store import Durability
 from .server.startup import as_startup_failure, normalize_warehouse, to_libpq_url
@@ -235,6 +235,26 @@ class ServeConfig(DatabaseConfig):
         "Bytes of packed file entries that are held for plans; default 268435456, 256 MiB.",
         256 << 20,
         0,
+    )
+    vend_role: str | None = text(
+        "vend-role",
+        "LAKELOG_VEND_ROLE",
+        "The ARN of a role of the store. Callers get its keys for the files of one table, as far as their grants "
+        "reach. Default: none, and callers need keys of their own.",
+    )
+    vend_endpoint: str | None = text(
+        "vend-endpoint",
+        "LAKELOG_VEND_ENDPOINT",
+        "The store's token service (STS), https://host:port. Default: the S3 endpoint or, without one, Amazon's.",
+    )
+    vend_duration_s: int = whole(
+        "vend-duration",
+        "LAKELOG_VEND_DURATION",
+        "Seconds for which such keys can be used, 900 to 3600; default 3600. A caller whose grant was taken back can "
+        "use its keys for that long.",
+        3600,
+        900,
+        3600,
     )
     insecure_dev: bool = insecure_setting("do everything")
 

@@ -13,6 +13,7 @@ from .commits.pending_changelogs import PendingChangelogs
 from .commits.staging import Staging
 from .commits.unused_writers import UnusedWriters
 from .commits.writers import Writers
+from .credentials.vending import Vended, Vending, VendSettings
 from .grants.checking import GrantChecks
 from .grants.grants import Grants
 from .heavy_work import HeavyWork
@@ -76,6 +77,8 @@ class UseCases:
         brokers: Those that tables may name for their logs; by default there are none.
         planners: They find what commits make due.
         work: Threads for work that would block the event loop; by default it makes its own.
+        vend: How keys of the object store are vended; None: not at all.
+        vended: Called with what was vended.
     """
 
     def __init__(
@@ -91,6 +94,8 @@ class UseCases:
         brokers: Brokers | None = None,
         planners: Sequence[WorkPlanner] = PLANNERS,
         work: HeavyWork | None = None,
+        vend: VendSettings | None = None,
+        vended: Callable[[Vended], None] = lambda _: None,
     ) -> None:
         clock = clock or SystemClock()
         ids = ids or RandomIds()
@@ -149,11 +154,13 @@ class UseCases:
         self.snapshot_leases = SnapshotLeases(store)
         self.overdue = Overdue(store, metrics)
         self.services = Services(store, limits)
+        self.vending = Vending(store, clock, vend, vended)
 
     async def close(self) -> None:
         """Ends watches, lets running commits finish and refuses those that wait; idempotent."""
         self.jobs.close()
         self.watches.close()
+        self.vending.close()
         await self.log_topics.close()
         await self.gate.close()
 

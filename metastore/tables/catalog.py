@@ -12,6 +12,7 @@ from lakelog.clock import Ids
 from lakelog.errors import AlreadyExists, CommitConflict, InvalidArgument, LakelogError, NotFound, OutcomeUnknown
 from lakelog.format.commit.facts import TableHead
 from lakelog.format.commit.log_content import find_log_content
+from lakelog.format.tables.credentials import make_location
 from lakelog.format.tables.snapshot import LogContent
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types.schema import TableSchema, assign_field_ids
@@ -142,7 +143,7 @@ class Catalog:
         new = NewTable(
             table_uuid=table_uuid,
             name=name,
-            location=f"{self._warehouse}/{table_uuid}/",
+            location=make_location(self._warehouse, table_uuid),
             schema=TableSchema(0, assign_field_ids(columns), tuple(primary_key), tuple(partition_by)),
             options=options,
             bucket_count=TableOptions(options).bucket_count(bool(primary_key)),

@@ -160,6 +160,11 @@ _OF_SERVICES: Final[Mapping[str, Mapping[str, Privilege]]] = {
         "GetLog": _reads(_READ),
         "RestartLog": _administers(_OWN),
     },
+    # Keys of the object store reach as far as their caller's right, and a line in the log says who has got them.
+    "CredentialService": {
+        "VendReadCredentials": _reads(_READ),
+        "VendWriteCredentials": _writes(_WRITE),
+    },
     "GrantService": {
         "Grant": _administers(ScopeName("database", "table", OWNER)),
         # A caller may always give back what it has.
