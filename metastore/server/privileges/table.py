@@ -168,9 +168,9 @@ _OF_SERVICES: Final[Mapping[str, Mapping[str, Privilege]]] = {
     "GrantService": {
         "Grant": _administers(ScopeName("database", "table", OWNER)),
         # A caller may always give back what it has.
-        "Revoke": _administers(OfOwnGrant("principal", "database", "table", OWNER)),
+        "Revoke": _administers(OfOwnGrant("principal", "database", "table", "table_uuid", OWNER)),
         # Without effect, but readers do not see what others may do.
-        "ListGrants": Privilege(Role.ADMIN, (OfCaller("principal", "database", "table", OWNER),)),
+        "ListGrants": Privilege(Role.ADMIN, (OfCaller("principal", "database", "table", "table_uuid", OWNER),)),
         # For services that read for others.
         "CheckAccess": _reads(),
     },

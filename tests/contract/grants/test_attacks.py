@@ -454,3 +454,41 @@ def test_errors_of_later_checks_come_only_with_the_right(world: World, callers: 
     error = refusal_of(callers["reader-of-the-table"], "Commit", request)
     assert error is not None
     assert "unknown" not in error.message
+
+
+def test_grants_on_a_dropped_table_are_its_owners(world: World, callers: dict[str, RawCaller]) -> None:
+    uuid = world.dropped.table_uuid
+
+    def list_of(name: str) -> set[str]:
+        request = grants_pb2.ListGrantsRequest(table_uuid=uuid)
+        return {each.principal for each in callers[name].call("ListGrants", request).grants}
+
+    assert TABLE_WRITER in list_of(TABLE_OWNER)
+    assert list_of(DATABASE_OWNER) == list_of(TABLE_OWNER)
+    for name in (TABLE_WRITER, name_of(STRANGER), OTHER_CASE):
+        for method, request in (
+            ("ListGrants", grants_pb2.ListGrantsRequest(table_uuid=uuid)),
+            ("ListGrants", grants_pb2.ListGrantsRequest(table_uuid=uuid, principal=name)),
+            ("Revoke", grants_pb2.RevokeRequest(table_uuid=uuid, principal="reader-of-the-table")),
+            # A right at another place does not help.
+            ("Revoke", grants_pb2.RevokeRequest(table_uuid=uuid, database="other", principal="reader-of-the-table")),
+        ):
+            assert refusal_of(callers[name], method, request) is not None, (name, method)
+    # Each may give its own back.
+    callers[TABLE_WRITER].call("Revoke", grants_pb2.RevokeRequest(table_uuid=uuid, principal=TABLE_WRITER))
+    assert TABLE_WRITER not in list_of(TABLE_OWNER)
+    own = callers[TABLE_WRITER].call("ListGrants", grants_pb2.ListGrantsRequest())
+    assert uuid not in {each.table_uuid for each in own.grants}
+
+
+def test_control_without_the_check_anyone_takes_back_grants_on_a_dropped_table(
+    world: World, callers: dict[str, RawCaller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Authorizer, "authorization_of", lambda *_: None)
+    request = grants_pb2.RevokeRequest(table_uuid=world.dropped.table_uuid, principal="reader-of-the-table")
+    callers[name_of(STRANGER)].call("Revoke", request)
+
+
+def test_a_grant_where_callers_are_identified_has_effect(world: World, callers: dict[str, RawCaller]) -> None:
+    request = grants_pb2.GrantRequest(database="other", level=grants_pb2.GRANT_LEVEL_READER, principal="new")
+    assert not callers["owner-of-another-database-and-table"].call("Grant", request).has_no_effect
