@@ -24,6 +24,7 @@ from lakelog.serving.server_arguments import (
 )
 from lakelog.serving.settings import add_settings, choice, log_level, number, port, read_settings, setting, text, whole
 
+from .logs.owner_rules import read_patterns
 from .postgres.store import Durability
 from .server.startup import as_startup_failure, normalize_warehouse, to_libpq_url
 
@@ -146,6 +147,24 @@ class ServeConfig(DatabaseConfig):
             "Brokers that tables may name for their logs: host:port,host:port of one cluster; several clusters are "
             "separated by semicolons. With a single cluster tables need not name it. Default: none, and no table has a "
             "log.",
+        ),
+    )
+    owner_topics: tuple[str, ...] = setting(
+        lambda values: read_patterns(values.text("owner-topics") or "", "owner-topics"),
+        Argument(
+            "owner-topics",
+            "LAKELOG_OWNER_TOPICS",
+            "Topics that owners without the role admin may give tables (kafka.topic): patterns separated by commas, in "
+            "which {database} stands for the table's database and * at the end for any rest. Default: none, and their "
+            "tables have topics that lakelog names.",
+        ),
+    )
+    owner_secrets: tuple[str, ...] = setting(
+        lambda values: read_patterns(values.text("owner-secrets") or "", "owner-secrets"),
+        Argument(
+            "owner-secrets",
+            "LAKELOG_OWNER_SECRETS",
+            "Names of secrets that such owners may name in options (secret:NAME), in the same form. Default: none.",
         ),
     )
     secrets: Secrets = setting(

@@ -31,6 +31,7 @@ from .jobs.services import Services
 from .jobs.unused_leases import UnusedLeases
 from .logs.brokers import Brokers
 from .logs.lag import LogLags
+from .logs.owner_rules import OwnerRules
 from .logs.publishing import Publishing
 from .logs.topics import LogTopics
 from .metrics import Metrics, NoMetrics
@@ -79,6 +80,7 @@ class UseCases:
         work: Threads for work that would block the event loop; by default it makes its own.
         vend: How keys of the object store are vended; None: not at all.
         vended: Called with what was vended.
+        owner_rules: Which topics and secrets callers below the role `admin` may name; by default none.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class UseCases:
         work: HeavyWork | None = None,
         vend: VendSettings | None = None,
         vended: Callable[[Vended], None] = lambda _: None,
+        owner_rules: OwnerRules | None = None,
     ) -> None:
         clock = clock or SystemClock()
         ids = ids or RandomIds()
@@ -139,6 +142,7 @@ class UseCases:
             self._table_dropped,
             self.grant_checks.changed,
             dropped_retention_ms,
+            owner_rules or OwnerRules(),
         )
         self.dropped_tables = DroppedTables(store, self._table_restored)
         self.table_files = TableFiles(store)

@@ -46,6 +46,7 @@ from .credentials.opening import check_vending, open_vending
 from .credentials.vending import VendSettings
 from .heavy_work import COLLECTOR, HeavyWork
 from .logs.brokers import Brokers
+from .logs.owner_rules import OwnerRules
 from .metrics import PrometheusMetrics
 from .postgres import PostgresStore, check_current, migrate
 from .server.audit import log, log_vended
@@ -104,6 +105,7 @@ async def serve(config: ServeConfig) -> None:
         brokers=_open_brokers(config),
         vend=vend,
         vended=log_vended,
+        owner_rules=OwnerRules(config.owner_topics, config.owner_secrets),
     )
     probe = DatabaseProbe(config.database_url)
     server = MetastoreServer(use_cases, probe.ping, _settings(config, ways_in.access, tls), rpc_metrics, ids)

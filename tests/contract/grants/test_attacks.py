@@ -29,6 +29,7 @@ from lakelog.rpc.v1 import (
     table_files_pb2,
 )
 from lakelog.serving.access import Role
+from metastore.logs.owner_rules import NEEDS_ADMIN, OwnerRules
 from metastore.server.privileges.authorization import Authorization, Authorizer
 from tests.contract.grants.calls import CALLS
 from tests.contract.grants.world import KINDS, OWNER, READER, STRANGER, RawCaller, World, name_of, open_world
@@ -492,3 +493,40 @@ def test_control_without_the_check_anyone_takes_back_grants_on_a_dropped_table(
 def test_a_grant_where_callers_are_identified_has_effect(world: World, callers: dict[str, RawCaller]) -> None:
     request = grants_pb2.GrantRequest(database="other", level=grants_pb2.GRANT_LEVEL_READER, principal="new")
     assert not callers["owner-of-another-database-and-table"].call("Grant", request).has_no_effect
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_owners_name_topics_and_secrets_of_their_own_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_checked: bool
+) -> None:
+    if not is_checked:
+        monkeypatch.setattr(OwnerRules, "check", lambda *_: None)
+    schema = world.table.schema.arrow
+    logged = {"log.system": "kafka", "bucket": "1"}
+    taken = [{"kafka.topic": "payments"}, {"kafka.topic": "other.x"}, {"kafka.sasl.password": "secret:other-team"}]
+    with closing(world.connect(DATABASE_OWNER)) as owner, closing(world.connect(TABLE_OWNER)) as table_owner:
+        reasons = []
+        for number, options in enumerate(taken):
+            name = TableName("shop", f"of_owner_{number}")
+            try:
+                owner.create_table(name, schema, primary_key=["id"], options=logged | options)
+                owner.drop_table(name)
+            except LakelogError as error:
+                reasons.append(error.reason)
+        secret = {"kafka.sasl.password": "secret:other-team"}
+        for caller in (owner, table_owner):
+            try:
+                caller.alter_table(world.table.table_uuid, set_options=secret, unset_options=[])
+            except LakelogError as error:
+                reasons.append(error.reason)
+        assert (reasons.count(NEEDS_ADMIN) == 5) is is_checked, reasons
+        assert (NEEDS_ADMIN in reasons) is is_checked
+        # What the rules of this metastore allow.
+        own = TableName("shop", f"own_{is_checked}")
+        owner.create_table(own, schema, primary_key=["id"], options=logged | {"kafka.topic": f"shop.own-{is_checked}"})
+        owner.drop_table(own)
+    # An admin may name all.
+    of_admin = TableName("shop", f"of_admin_{is_checked}")
+    options = logged | {"kafka.topic": f"payments-{is_checked}"}
+    world.root.create_table(of_admin, schema, primary_key=["id"], options=options)
+    world.root.drop_table(of_admin)

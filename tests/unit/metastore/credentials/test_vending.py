@@ -18,7 +18,7 @@ from metastore.credentials.signing import SigningKeys
 from metastore.credentials.token_service import SessionKeys
 from metastore.credentials.vending import Vended, Vending, VendSettings
 from metastore.memory import MemoryStore
-from metastore.ownership import Principal
+from metastore.ownership import EVERYONE, Principal
 from metastore.use_cases import UseCases
 
 ANN, BEN = Principal("ann"), Principal("ben")
@@ -69,7 +69,7 @@ class World:
 
     async def make(self, name: str) -> TableInfo:
         schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
-        table, _ = await self.use_cases.catalog.create_table(TableName("shop", name), schema)
+        table, _ = await self.use_cases.catalog.create_table(TableName("shop", name), schema, by=EVERYONE)
         return table
 
     async def read(self, table: TableInfo, by: Principal = ANN) -> str:

@@ -65,7 +65,7 @@ class World:
     async def open(self) -> World:
         await self.use_cases.catalog.create_database("shop")
         schema = pa.schema([("id", pa.int64())])
-        table, _ = await self.use_cases.catalog.create_table(TableName("shop", "orders"), schema)
+        table, _ = await self.use_cases.catalog.create_table(TableName("shop", "orders"), schema, by=EVERYONE)
         self.uuid = table.table_uuid
         return self
 
