@@ -95,6 +95,7 @@ async def create_planned_table(use_cases: UseCases, name: str) -> PlannedTable:
         primary_key=["day", "id"],
         partition_by=["day"],
         options={"bucket": str(BUCKETS)},
+        by=EVERYONE,
     )
     return PlannedTable(use_cases, info.table_uuid)
 

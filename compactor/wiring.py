@@ -64,8 +64,8 @@ def make_service(config: Config, log: Logger) -> tuple[Service, Presence]:
         InvalidArgument: The port of the metrics is taken.
     """
     clock, metrics = SystemClock(), Metrics()
-    stores, caches = LocationStores(config.connect.s3), Caches(config.connect.cache_folder)
     metastore = _connect(config)
+    stores, caches = LocationStores(config.connect.s3, metastore), Caches(config.connect.cache_folder)
     executors: dict[str, JobExecutor] = {
         CHANGELOG: ChangelogJobExecutor(metastore, stores, caches, clock, metrics, log),
         COMPACT: CompactionJobExecutor(metastore, stores, clock, metrics, log, _make_rewriter(config, clock, log)),

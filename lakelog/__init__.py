@@ -154,7 +154,7 @@ def connect(
     service = ReaderTarget((), files, settings.token).resolve(settings.reader)
     return Catalog(
         metastore,
-        LocationStores(settings.s3),
+        LocationStores(settings.s3, metastore),
         cache_folder=settings.cache_folder,
         reader=service or ReaderTarget((), files, settings.token),
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, get_args
 
 from lakelog.client.connection.tokens import FileToken, Token
 from lakelog.errors import InvalidArgument
 from lakelog.storage.lookup.copy_cache import CACHE_VARIABLE
-from lakelog.storage.objects.store import LONGEST_TIMEOUT_S, MOST_ATTEMPTS, S3Settings
+from lakelog.storage.objects.store import LONGEST_TIMEOUT_S, MOST_ATTEMPTS, KeyChoice, S3Settings
 
 TARGET_VARIABLE: Final = "LAKELOG_TARGET"
 READER_VARIABLE: Final = "LAKELOG_READER"
@@ -90,8 +90,8 @@ def read_connect_settings(
     Args:
         environment: LAKELOG_TARGET, LAKELOG_READER, LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN,
             LAKELOG_TOKEN_FILE, LAKELOG_CACHE_DIR and LAKELOG_S3_ENDPOINT, _REGION, _ACCESS_KEY_ID, _SECRET_ACCESS_KEY,
-            _SESSION_TOKEN, _ATTEMPTS, _TIMEOUT are read; for S3 the AWS_* variables count too. An empty variable is as
-            good as none.
+            _SESSION_TOKEN, _ATTEMPTS, _TIMEOUT, _CREDENTIALS are read; for S3 the AWS_* variables count too. An empty
+            variable is as good as none.
         target: `host:port`.
         tls: True: TLS, even without TLS files; False: no TLS; None: TLS if a file is given.
         tls_ca: As in `ConnectSettings`.
@@ -195,7 +195,20 @@ def read_s3_settings(environment: Mapping[str, str]) -> S3Settings:
         session_token=read_key("SESSION_TOKEN"),
         attempts=int(_read_number(environment, "LAKELOG_S3_ATTEMPTS", S3Settings.attempts, MOST_ATTEMPTS)),
         timeout_s=_read_number(environment, "LAKELOG_S3_TIMEOUT", S3Settings.timeout_s, LONGEST_TIMEOUT_S),
+        credentials=_read_key_choice(environment),
     )
+
+
+def _read_key_choice(environment: Mapping[str, str]) -> KeyChoice:
+    given = environment.get("LAKELOG_S3_CREDENTIALS") or "auto"
+    found = next((each for each in get_args(KeyChoice) if each == given), None)
+    if found is None:
+        raise InvalidArgument(
+            f"LAKELOG_S3_CREDENTIALS is {given[:80]!r}: set own, vended or auto.",
+            metadata={"field": "LAKELOG_S3_CREDENTIALS"},
+        )
+    choice: KeyChoice = found
+    return choice
 
 
 def _read_number(environment: Mapping[str, str], variable: str, default: float, last: int) -> float:

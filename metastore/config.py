@@ -22,8 +22,9 @@ from lakelog.serving.server_arguments import (
     listen_setting,
     tls_setting,
 )
-from lakelog.serving.settings import add_settings, choice, log_level, number, port, read_settings, setting, whole
+from lakelog.serving.settings import add_settings, choice, log_level, number, port, read_settings, setting, text, whole
 
+from .logs.owner_rules import read_patterns
 from .postgres.store import Durability
 from .server.startup import as_startup_failure, normalize_warehouse, to_libpq_url
 
@@ -148,6 +149,24 @@ class ServeConfig(DatabaseConfig):
             "log.",
         ),
     )
+    owner_topics: tuple[str, ...] = setting(
+        lambda values: read_patterns(values.text("owner-topics") or "", "owner-topics"),
+        Argument(
+            "owner-topics",
+            "LAKELOG_OWNER_TOPICS",
+            "Topics that owners without the role admin may give tables (kafka.topic): patterns separated by commas, in "
+            "which {database} stands for the table's database and * at the end for any rest. Default: none, and their "
+            "tables have topics that lakelog names.",
+        ),
+    )
+    owner_secrets: tuple[str, ...] = setting(
+        lambda values: read_patterns(values.text("owner-secrets") or "", "owner-secrets"),
+        Argument(
+            "owner-secrets",
+            "LAKELOG_OWNER_SECRETS",
+            "Names of secrets that such owners may name in options (secret:NAME), in the same form. Default: none.",
+        ),
+    )
     secrets: Secrets = setting(
         lambda values: Secrets(values.environment, values.text("secrets-dir")),
         Argument(
@@ -235,6 +254,26 @@ class ServeConfig(DatabaseConfig):
         "Bytes of packed file entries that are held for plans; default 268435456, 256 MiB.",
         256 << 20,
         0,
+    )
+    vend_role: str | None = text(
+        "vend-role",
+        "LAKELOG_VEND_ROLE",
+        "The ARN of a role of the store. Callers get its keys for the files of one table, as far as their grants "
+        "reach. Default: none, and callers need keys of their own.",
+    )
+    vend_endpoint: str | None = text(
+        "vend-endpoint",
+        "LAKELOG_VEND_ENDPOINT",
+        "The store's token service (STS), https://host:port. Default: the S3 endpoint or, without one, Amazon's.",
+    )
+    vend_duration_s: int = whole(
+        "vend-duration",
+        "LAKELOG_VEND_DURATION",
+        "Seconds for which such keys can be used, 900 to 3600; default 3600. A caller whose grant was taken back can "
+        "use its keys for that long.",
+        3600,
+        900,
+        3600,
     )
     insecure_dev: bool = insecure_setting("do everything")
 

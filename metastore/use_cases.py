@@ -13,6 +13,7 @@ from .commits.pending_changelogs import PendingChangelogs
 from .commits.staging import Staging
 from .commits.unused_writers import UnusedWriters
 from .commits.writers import Writers
+from .credentials.vending import Vended, Vending, VendSettings
 from .grants.checking import GrantChecks
 from .grants.grants import Grants
 from .heavy_work import HeavyWork
@@ -30,6 +31,7 @@ from .jobs.services import Services
 from .jobs.unused_leases import UnusedLeases
 from .logs.brokers import Brokers
 from .logs.lag import LogLags
+from .logs.owner_rules import OwnerRules
 from .logs.publishing import Publishing
 from .logs.topics import LogTopics
 from .metrics import Metrics, NoMetrics
@@ -76,6 +78,9 @@ class UseCases:
         brokers: Those that tables may name for their logs; by default there are none.
         planners: They find what commits make due.
         work: Threads for work that would block the event loop; by default it makes its own.
+        vend: How keys of the object store are vended; None: not at all.
+        vended: Called with what was vended.
+        owner_rules: Which topics and secrets callers below the role `admin` may name; by default none.
     """
 
     def __init__(
@@ -91,6 +96,9 @@ class UseCases:
         brokers: Brokers | None = None,
         planners: Sequence[WorkPlanner] = PLANNERS,
         work: HeavyWork | None = None,
+        vend: VendSettings | None = None,
+        vended: Callable[[Vended], None] = lambda _: None,
+        owner_rules: OwnerRules | None = None,
     ) -> None:
         clock = clock or SystemClock()
         ids = ids or RandomIds()
@@ -134,6 +142,7 @@ class UseCases:
             self._table_dropped,
             self.grant_checks.changed,
             dropped_retention_ms,
+            owner_rules or OwnerRules(),
         )
         self.dropped_tables = DroppedTables(store, self._table_restored)
         self.table_files = TableFiles(store)
@@ -149,11 +158,13 @@ class UseCases:
         self.snapshot_leases = SnapshotLeases(store)
         self.overdue = Overdue(store, metrics)
         self.services = Services(store, limits)
+        self.vending = Vending(store, clock, vend, vended)
 
     async def close(self) -> None:
         """Ends watches, lets running commits finish and refuses those that wait; idempotent."""
         self.jobs.close()
         self.watches.close()
+        self.vending.close()
         await self.log_topics.close()
         await self.gate.close()
 

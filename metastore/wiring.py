@@ -27,6 +27,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from lakelog.client.connection.target import Target
 from lakelog.clock import RandomIds, SystemClock
+from lakelog.config import read_s3_settings
 from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.extras import explain_missing
 from lakelog.serving.access import Access
@@ -40,12 +41,15 @@ from lakelog.serving.rotation.opening import open_tls
 from lakelog.serving.rotation.rotation import Rotation
 
 from .background import Background
-from .config import MigrateConfig, ServeConfig
+from .config import MigrateConfig, ServeConfig, read_environment
+from .credentials.opening import check_vending, open_vending
+from .credentials.vending import VendSettings
 from .heavy_work import COLLECTOR, HeavyWork
 from .logs.brokers import Brokers
+from .logs.owner_rules import OwnerRules
 from .metrics import PrometheusMetrics
 from .postgres import PostgresStore, check_current, migrate
-from .server.audit import log
+from .server.audit import log, log_vended
 from .server.database_probe import DatabaseProbe
 from .server.edge.call_limits import CallLimits
 from .server.grpc_server import MetastoreServer, ServerSettings
@@ -70,7 +74,7 @@ async def serve(config: ServeConfig) -> None:
         StartupFailure: A check failed, or a port is taken.
     """
     ways_in, tls = await _open_ways_in(config)
-    await _check_stores(config)
+    vend = await _check_stores(config)
     # The service starts with 100,000 objects. Without this, each full garbage collection scans all of them while every
     # commit waits: 40 to 150 ms on a busy machine.
     COLLECTOR.settle(_GC_FIRST_GENERATION)
@@ -99,6 +103,9 @@ async def serve(config: ServeConfig) -> None:
         metrics=PrometheusMetrics(registry),
         dropped_retention_ms=int(config.dropped_retention_s * 1000),
         brokers=_open_brokers(config),
+        vend=vend,
+        vended=log_vended,
+        owner_rules=OwnerRules(config.owner_topics, config.owner_secrets),
     )
     probe = DatabaseProbe(config.database_url)
     server = MetastoreServer(use_cases, probe.ping, _settings(config, ways_in.access, tls), rpc_metrics, ids)
@@ -144,14 +151,29 @@ async def _open_ways_in(config: ServeConfig) -> tuple[LiveAccess, LiveTls | None
         raise StartupFailure(one_line(error.message)) from error
 
 
-async def _check_stores(config: ServeConfig) -> None:
+async def _check_stores(config: ServeConfig) -> VendSettings | None:
+    """Checks warehouse and database; returns how keys of the store are vended."""
     await asyncio.to_thread(check_warehouse, config.warehouse)
+    vend = await asyncio.to_thread(_open_vending, config)
     await _reach_database(config.database_url, config.wait_for_database_s)
     try:
         newer = await asyncio.to_thread(check_current, config.database_url)
         if newer:
             log.warning("a newer version migrated the database, and this one can serve it", revision=newer)
         await _check_durable(config)
+    except LakelogError as error:
+        raise StartupFailure(one_line(error.message)) from error
+    return vend
+
+
+def _open_vending(config: ServeConfig) -> VendSettings | None:
+    try:
+        vend = open_vending(
+            config.vend_role, config.vend_endpoint, config.vend_duration_s, config.warehouse, read_environment()
+        )
+        if vend is not None:
+            check_vending(vend, config.warehouse, read_s3_settings(read_environment()), RandomIds())
+        return vend
     except LakelogError as error:
         raise StartupFailure(one_line(error.message)) from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lakelog.format.log.state import LogInfo, PublishReport, PublishState, SnapshotOffsets
-from lakelog.format.tables.grant import Grant, GrantLevel
+from lakelog.format.tables.grant import Grant, Granted, GrantLevel
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.rpc.messages import build
 from lakelog.rpc.schema import from_proto_schema, to_proto_schema
@@ -62,6 +62,9 @@ GRANT_LEVEL: Final = translate_enum(
     zero="is not given",
 )
 to_proto_grant, from_proto_grant = Translation(Grant, grants_pb2.Grant, fields={"level": GRANT_LEVEL}).both
+to_proto_granted, from_proto_granted = Translation(
+    Granted, grants_pb2.GrantResponse, fields={"grant": (to_proto_grant, from_proto_grant)}
+).both
 
 to_proto_log, from_proto_log = Translation(LogInfo, logs_pb2.LogInfo, fields={"name": TABLE_NAME.both}).both
 

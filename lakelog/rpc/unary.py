@@ -21,12 +21,14 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from lakelog.format.jobs.queue import JobQueue, PlannedTable
+from lakelog.format.tables.credentials import StoreCredentials
 from lakelog.rpc import commit, job, retention, schema, table, table_files
 from lakelog.rpc.messages import build, refusal
 from lakelog.rpc.translation import Translate, Translation
 from lakelog.rpc.v1 import (
     catalog_pb2,
     consumers_pb2,
+    credentials_pb2,
     dropped_pb2,
     due_work_pb2,
     grants_pb2,
@@ -56,6 +58,7 @@ OF_METASTORE: Final[tuple[Any, ...]] = (
     presence_pb2,
     publishing_pb2,
     grants_pb2,
+    credentials_pb2,
 )
 
 SERVICES: Final[Mapping[str, ServiceDescriptor]] = {
@@ -84,7 +87,9 @@ _TRANSLATIONS: Final[Mapping[Descriptor, tuple[Translate, Translate]]] = {
         (due_work_pb2.PlanCompactionsResponse, Translation(PlannedTable, due_work_pb2.PlanCompactionsResponse).both),
         (consumers_pb2.Consumer, (retention.to_proto_consumer, retention.from_proto_consumer)),
         (consumers_pb2.ConsumerPosition, (retention.to_proto_position, retention.from_proto_position)),
+        (credentials_pb2.StoreCredentials, Translation(StoreCredentials, credentials_pb2.StoreCredentials).both),
         (grants_pb2.Grant, (table.to_proto_grant, table.from_proto_grant)),
+        (grants_pb2.GrantResponse, (table.to_proto_granted, table.from_proto_granted)),
         (tags_pb2.Tag, (retention.to_proto_tag, retention.from_proto_tag)),
         (dropped_pb2.DroppedTable, (retention.to_proto_dropped, retention.from_proto_dropped)),
         (dropped_pb2.RestoreTableResponse, (retention.to_proto_restored, retention.from_proto_restored)),

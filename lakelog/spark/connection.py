@@ -1,13 +1,16 @@
 """How the processes of a Spark application reach the metastore and the files.
 
 The driver program, the short-lived Python processes in which Spark plans and commits data sources (on the driver's
-machine), and the tasks on executors are different processes. Only the first two call the metastore; tasks use only
-files.
+machine), and the tasks on executors are different processes. Only the first two read and change what the metastore has;
+tasks use only files.
 
 Addresses travel between them, never secrets. The token stays in the environment (`LAKELOG_TOKEN`, set before the
 session is made) or in a file that only its owner can read, and only the file's path travels. Executors take the
 credentials of S3 from their own environment (`LAKELOG_S3_*`, `AWS_*`). So neither Spark's UI, nor plans, nor confs show
 a secret.
+
+With `LAKELOG_S3_CREDENTIALS=vended` each process requests keys for the files of its tables from the metastore, by the
+target and token of its own environment, and renews them as long as it needs them. Only then do tasks call a metastore.
 """
 
 from __future__ import annotations
@@ -81,7 +84,7 @@ def make_connection(
 @functools.lru_cache(maxsize=16)
 def open_metastore(connection: SparkConnection) -> Metastore:
     """The metastore of a connection, one client per process; for the driver's machine. Connects when first used."""
-    # Imported here: tasks on executors use this file too, and never call a metastore.
+    # Imported here: tasks on executors use this file too, and most never call a metastore.
     from lakelog.client.connection.target import TlsFiles
     from lakelog.client.grpc.metastore import GrpcMetastore
 
@@ -93,7 +96,17 @@ def open_metastore(connection: SparkConnection) -> Metastore:
 @functools.lru_cache(maxsize=256)
 def open_table_store(location: str) -> ObjectStore:
     """The store of a table, one per process; runs on executors, where the environment says how to reach S3."""
-    return open_store(location, read_s3_settings(os.environ))
+    settings = read_s3_settings(os.environ)
+    return open_store(location, settings, _open_vendor() if settings.credentials == "vended" else None)
+
+
+@functools.cache
+def _open_vendor() -> Metastore:
+    """The metastore that vends keys to this process: by its environment, which alone says who it is."""
+    settings = read_connect_settings(os.environ)
+    return open_metastore(
+        SparkConnection(settings.target, settings.tls, settings.tls_ca, settings.tls_cert, settings.tls_key)
+    )
 
 
 @functools.cache

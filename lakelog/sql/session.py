@@ -183,8 +183,11 @@ class SqlSession(NamedTables):
         if isinstance(statement, ShowGrants) or scope is None:
             return SqlResult(rows=grants.list(scope, to=statement.caller))
         if isinstance(statement, GrantTo):
-            grants.grant(statement.level, scope, statement.caller)
-            return SqlResult(f"{statement.caller} is {statement.level} of {scope} now.")
+            counts = grants.grant(statement.level, scope, statement.caller)
+            idle = (
+                "" if counts else " It has no effect: this metastore has no tokens, so each caller may do everything."
+            )
+            return SqlResult(f"{statement.caller} is {statement.level} of {scope} now.{idle}")
         grants.revoke(scope, statement.caller)
         return SqlResult(f"{statement.caller} has no grant on {scope} any more.")
 

@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from lakelog.errors import NotFound, ResourceExhausted
-from lakelog.format.tables.grant import Grant, GrantLevel, find_caller_problem, name_scope
+from lakelog.format.tables.grant import Grant, Granted, GrantLevel, find_caller_problem, name_scope
 from lakelog.format.tables.table import TableName
 
 from ..ownership import Principal
 from ..store.grants import GrantScope
 from ..store.transaction import Store, Transaction, run_transaction
-from ..store.validation import check_name, check_table_uuids, invalid
+from ..store.validation import check_name, check_table_uuids, check_uuid, invalid
 from ..tables.catalog import database_not_found, table_not_found
+from ..tables.dropped import explain_gone
 from .checking import GrantChecks
 from .needs import Need, NeedKind
 
@@ -38,7 +39,7 @@ class Grants:
         self._checks = checks
         self._changed = changed
 
-    async def grant(self, database: str, table: str, level: GrantLevel, principal: str, *, by: Principal) -> Grant:
+    async def grant(self, database: str, table: str, level: GrantLevel, principal: str, *, by: Principal) -> Granted:
         _check_scope(database, table)
         _check_caller(principal)
 
@@ -63,40 +64,47 @@ class Grants:
         # Else one owner could keep every cache of all metastores empty.
         if is_changed:
             self._changed(principal)
-        return granted
+        return Granted(granted, has_no_effect=not by.name)
 
-    async def revoke(self, database: str, table: str, principal: str) -> None:
-        _check_scope(database, table)
+    async def revoke(self, database: str, table: str, principal: str, *, table_uuid: str = "") -> None:
+        _check_scope_or_uuid(database, table, table_uuid)
         _check_caller(principal)
 
         async def delete(tx: Transaction) -> None:
-            if not await tx.delete_grant(principal, await _lock_scope(tx, database, table)):
+            scope = await (_lock_table(tx, table_uuid) if table_uuid else _lock_scope(tx, database, table))
+            if not await tx.delete_grant(principal, scope):
+                shown = f"table {table_uuid}" if table_uuid else name_scope(database, table)
                 raise NotFound(
-                    f"{principal} has no grant on exactly {name_scope(database, table)}, so there is nothing to take "
-                    f"back. lakelog grants --to {principal} lists what it has.",
+                    f"{principal} has no grant on exactly {shown}, so there is nothing to take back. "
+                    f"lakelog grants --to {principal} lists what it has.",
                     reason="GRANT_NOT_FOUND",
-                    metadata={"scope": name_scope(database, table), "principal": principal},
+                    metadata={"scope": shown, "principal": principal},
                 )
 
         await run_transaction(self._store, delete)
         self._changed(principal)
 
     async def list_grants(
-        self, database: str = "", table: str = "", principal: str = "", *, by: Principal
+        self, database: str = "", table: str = "", principal: str = "", *, table_uuid: str = "", by: Principal
     ) -> list[Grant]:
         if principal:
             _check_caller(principal)
-        if database or table:
-            _check_scope(database, table)
+        if database or table or table_uuid:
+            _check_scope_or_uuid(database, table, table_uuid)
         wanted = principal or by.name
 
         async def load(tx: Transaction) -> list[Grant]:
-            if not database:
+            if not database and not table_uuid:
                 return await tx.list_grants_of(wanted) if wanted else []
-            scope = await _find_scope(tx, database, table)
+            scope = await (_find_table(tx, table_uuid) if table_uuid else _find_scope(tx, database, table))
             found = await tx.find_grant(principal, scope) if principal else None
             listed = await tx.list_grants(scope, MAX_GRANTS) if not principal else [found] if found else []
-            if not listed and not table and database not in [each.name for each in await tx.list_databases()]:
+            if (
+                not listed
+                and not table
+                and database
+                and database not in [each.name for each in await tx.list_databases()]
+            ):
                 raise await database_not_found(tx, database)
             return listed
 
@@ -123,6 +131,22 @@ async def _lock_scope(tx: Transaction, database: str, table: str) -> GrantScope:
     return GrantScope("", found.table_id)
 
 
+async def _lock_table(tx: Transaction, table_uuid: str) -> GrantScope:
+    """A table, live or dropped, that cannot be dropped, restored or purged meanwhile."""
+    await tx.lock_heads([table_uuid])
+    return await _find_table(tx, table_uuid)
+
+
+async def _find_table(tx: Transaction, table_uuid: str) -> GrantScope:
+    live = await tx.find_table_by_uuid(table_uuid)
+    if live is not None:
+        return GrantScope("", live.table_id)
+    dropped = await tx.lock_dropped(table_uuid)
+    if dropped is None:
+        raise await explain_gone(tx, table_uuid)
+    return GrantScope("", dropped.table_id)
+
+
 async def _find_scope(tx: Transaction, database: str, table: str) -> GrantScope:
     if not table:
         return GrantScope(database, 0)
@@ -139,6 +163,15 @@ def _too_many(what: str) -> ResourceExhausted:
         reason="TOO_MANY_GRANTS",
         metadata={"limit": str(MAX_GRANTS)},
     )
+
+
+def _check_scope_or_uuid(database: str, table: str, table_uuid: str) -> None:
+    if not table_uuid:
+        _check_scope(database, table)
+        return
+    check_uuid("table_uuid", table_uuid)
+    if database or table:
+        raise invalid("table_uuid", table_uuid, "Name the table by its uuid or by its name, not by both.")
 
 
 def _check_scope(database: str, table: str) -> None:

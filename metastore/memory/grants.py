@@ -34,7 +34,7 @@ class MemoryGrants(MemoryCatalog, GrantTransaction):
 
     async def list_grants_of(self, principal: str) -> list[Grant]:
         found = [each for key, each in self._shown().items() if key[0] == principal]
-        return sorted(found, key=lambda each: (each.database, each.table))
+        return sorted(found, key=lambda each: (each.database, each.table, each.table_uuid))
 
     async def count_grants(self, principal: str, scope: GrantScope, by: str, limit: int) -> tuple[int, int]:
         on_scope = sum(each == scope for _, each in self._state.grants)
@@ -77,12 +77,20 @@ class MemoryGrants(MemoryCatalog, GrantTransaction):
         return None if found is None else found.table_uuids
 
     def _shown(self) -> dict[tuple[str, GrantScope], Grant]:
-        """All grants on databases and live tables."""
-        names = {table.table_id: table.new.name for table in self._live()}
-        return {
-            (principal, scope): Grant(
-                principal, name.database, name.name, each.level, each.granted_by, each.granted_at_ms
+        """All grants, also on dropped tables."""
+        tables = {table.table_id: table for table in self._state.tables}
+        found = {}
+        for (principal, scope), each in self._state.grants.items():
+            table = tables.get(scope.table_id)
+            name = TableName(scope.database, "") if table is None else table.new.name
+            found[principal, scope] = Grant(
+                principal,
+                name.database,
+                name.name,
+                each.level,
+                each.granted_by,
+                each.granted_at_ms,
+                "" if table is None else table.new.table_uuid,
+                0 if table is None else table.dropped_at_ms or 0,
             )
-            for (principal, scope), each in self._state.grants.items()
-            if (name := names.get(scope.table_id) if scope.table_id else TableName(scope.database, "")) is not None
-        }
+        return found

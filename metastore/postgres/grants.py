@@ -20,14 +20,15 @@ WHERE g.principal = %s AND (g.table_id = 0 OR t.table_id IS NOT NULL)
 """
 
 _SELECT: Final = """
-SELECT g.principal, coalesce(t.database, g.database), coalesce(t.name, ''), g.level, g.granted_by, g.granted_at_ms
-FROM access_grant g LEFT JOIN catalog_table t ON t.table_id = g.table_id AND t.dropped_at_ms IS NULL
+SELECT g.principal, coalesce(t.database, g.database), coalesce(t.name, ''), g.level, g.granted_by, g.granted_at_ms,
+    coalesce(replace(t.table_uuid::text, '-', ''), ''), coalesce(t.dropped_at_ms, 0)
+FROM access_grant g LEFT JOIN catalog_table t ON t.table_id = g.table_id
 WHERE (g.table_id = 0 OR t.table_id IS NOT NULL)
 """
 
 _LIST: Final = f"{_SELECT} AND g.table_id = %s AND g.database = %s ORDER BY g.principal LIMIT %s"
 
-_LIST_OF: Final = f"{_SELECT} AND g.principal = %s ORDER BY 2, 3"
+_LIST_OF: Final = f"{_SELECT} AND g.principal = %s ORDER BY 2, 3, 7"
 
 _FIND: Final = f"{_SELECT} AND g.table_id = %s AND g.database = %s AND g.principal = %s"
 
@@ -120,5 +121,5 @@ def _key(scope: GrantScope) -> tuple[str, str]:
 
 
 def _grant(row: Row) -> Grant:
-    principal, database, table, level, granted_by, granted_at_ms = row
-    return Grant(principal, database, table, GrantLevel(level), granted_by, granted_at_ms)
+    principal, database, table, level, granted_by, granted_at_ms, table_uuid, dropped_at_ms = row
+    return Grant(principal, database, table, GrantLevel(level), granted_by, granted_at_ms, table_uuid, dropped_at_ms)

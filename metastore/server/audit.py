@@ -10,9 +10,11 @@ import structlog
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
+from lakelog.clock import show_time
 from lakelog.format.tables.grant import GrantLevel
 from lakelog.rpc.v1 import grants_pb2, jobs_pb2, snapshots_pb2
 
+from ..credentials.vending import Vended
 from .edge.sliced_requests import SlicedRequest
 
 _SHOWN_CHARACTERS: Final = 256
@@ -91,6 +93,19 @@ def _describe(request: Message) -> dict[str, Any]:
         fields["name"] = request.pipeline.name[:_SHOWN_CHARACTERS]
         fields["state"] = request.pipeline.state[:_SHOWN_CHARACTERS]
     return fields
+
+
+def log_vended(vended: Vended) -> None:
+    """Writes who has got keys of the object store, for what, and until when."""
+    log.info(
+        "keys vended",
+        caller=vended.caller,
+        table=vended.table,
+        table_uuid=vended.table_uuid,
+        access=vended.access,
+        until=show_time(vended.expires_at_ms),
+        request_id=request_id.get(),
+    )
 
 
 @cache

@@ -31,6 +31,7 @@ from .interceptor import CallInterceptor
 from .privileges.authorization import Authorizer
 from .rpc_metrics import RpcMetrics
 from .servicers.catalog import CatalogServicer
+from .servicers.credentials import CredentialServicer
 from .servicers.jobs import JobServicer
 from .servicers.publishing import PublishServicer
 from .servicers.snapshots import SnapshotServicer
@@ -146,6 +147,7 @@ class MetastoreServer:
             ),
             "CatalogService": CatalogServicer(use_cases),
             "JobService": JobServicer(use_cases),
+            "CredentialService": CredentialServicer(use_cases),
             "PublishService": PublishServicer(use_cases),
         }
         self._server.add_generic_rpc_handlers(

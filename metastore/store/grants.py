@@ -50,11 +50,11 @@ class GrantTransaction(Protocol):
         ...
 
     async def list_grants(self, scope: GrantScope, limit: int) -> list[Grant]:
-        """The first grants on a database or a live table, by caller."""
+        """The first grants on a database or a table, live or dropped, by caller."""
         ...
 
     async def list_grants_of(self, principal: str) -> list[Grant]:
-        """The grants of a caller on databases and live tables, by database and table."""
+        """The grants of a caller on databases and tables, also on dropped ones, by database, table and uuid."""
         ...
 
     async def count_grants(self, principal: str, scope: GrantScope, by: str, limit: int) -> tuple[int, int]:
@@ -79,7 +79,7 @@ class GrantTransaction(Protocol):
         ...
 
     async def find_grant(self, principal: str, scope: GrantScope) -> Grant | None:
-        """A grant on a database or a live table."""
+        """A grant on a database or a table, live or dropped."""
         ...
 
     async def delete_grant(self, principal: str, scope: GrantScope) -> bool:

@@ -12,6 +12,7 @@ from lakelog.clock import Ids
 from lakelog.errors import AlreadyExists, CommitConflict, InvalidArgument, LakelogError, NotFound, OutcomeUnknown
 from lakelog.format.commit.facts import TableHead
 from lakelog.format.commit.log_content import find_log_content
+from lakelog.format.tables.credentials import make_location
 from lakelog.format.tables.snapshot import LogContent
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types.schema import TableSchema, assign_field_ids
@@ -20,8 +21,10 @@ from lakelog.options.declared.kafka import KAFKA_SERVERS
 from lakelog.options.validate import check_alter, validate_table_options
 from lakelog.options.values import TableOptions
 
+from ..logs.owner_rules import OwnerRules
 from ..logs.topic_life import finish_log, follow_log, has_log, leave_log, of_log
 from ..logs.topics import LogTopics
+from ..ownership import Principal
 from ..store.logs import LogStart
 from ..store.records import NewTable, TableRecord
 from ..store.transaction import Store, Transaction, run_transaction
@@ -49,6 +52,7 @@ class Catalog:
         dropped: Called with uuid and name of each dropped table.
         database_dropped: Called when a database was dropped, and its grants with it.
         dropped_retention_ms: How long dropped tables can be restored; 0: not at all.
+        owner_rules: Which topics and secrets callers below the role `admin` may name.
     """
 
     def __init__(
@@ -61,6 +65,7 @@ class Catalog:
         dropped: Callable[[str, str], None],
         database_dropped: Callable[[], None],
         dropped_retention_ms: int,
+        owner_rules: OwnerRules,
     ) -> None:
         self._store = store
         self._ids = ids
@@ -70,6 +75,7 @@ class Catalog:
         self._dropped = dropped
         self._database_dropped = database_dropped
         self._dropped_retention_ms = dropped_retention_ms
+        self._owner_rules = owner_rules
 
     async def create_database(self, name: str, *, if_not_exists: bool = False, comment: str = "") -> bool:
         check_name("database", name)
@@ -131,10 +137,13 @@ class Catalog:
         options: Mapping[str, str] | None = None,
         if_not_exists: bool = False,
         comment: str = "",
+        by: Principal,
     ) -> tuple[TableInfo, bool]:
         _check_table_name(name)
         check_text("comment", comment, 0, MAX_COMMENT)
         check_properties("options", options or {})
+        if not by.may_all:
+            self._owner_rules.check(options or {}, name.database)
         options = self._logs.resolve(options or {})
         columns = make_columns(schema, primary_key, partition_by)
         validate_table_options(options, columns=columns, primary_key=primary_key, partition_by=partition_by)
@@ -142,7 +151,7 @@ class Catalog:
         new = NewTable(
             table_uuid=table_uuid,
             name=name,
-            location=f"{self._warehouse}/{table_uuid}/",
+            location=make_location(self._warehouse, table_uuid),
             schema=TableSchema(0, assign_field_ids(columns), tuple(primary_key), tuple(partition_by)),
             options=options,
             bucket_count=TableOptions(options).bucket_count(bool(primary_key)),
@@ -227,11 +236,13 @@ class Catalog:
         return await run_transaction(self._store, list_names)
 
     async def alter_table(
-        self, table_uuid: str, *, set_options: Mapping[str, str], unset_options: Sequence[str]
+        self, table_uuid: str, *, set_options: Mapping[str, str], unset_options: Sequence[str], by: Principal
     ) -> TableInfo:
         check_uuid("table_uuid", table_uuid)
         check_properties("set_options", set_options)
         seen = await self.get_table_by_uuid(table_uuid)
+        if not by.may_all:
+            self._owner_rules.check(set_options, seen.name.database)
         wanted = _change_options(seen, set_options, unset_options, self._logs)
         # Brokers follow before anything is locked; the record then says what has been done.
         topic = await self._logs.alter(seen, wanted)

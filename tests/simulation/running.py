@@ -10,6 +10,7 @@ from lakelog.format.tables.table import TableName
 from lakelog.log.memory import MemoryLog
 from metastore.logs.brokers import Brokers
 from metastore.memory.store import MemoryStore as MemoryCatalogStore
+from metastore.ownership import EVERYONE
 from metastore.use_cases import UseCases
 from tests.simulation import actors, publishers, subscribers
 from tests.simulation import emitters as changelog_emission
@@ -82,7 +83,9 @@ def simulate(
     if late_readers:
         options["consumer.expiration-time"] = f"{subscribers.CONSUMER_LIFETIME_S:g} s"
     world.finish(
-        use_cases.catalog.create_table(TableName("sim", "t"), actors.SCHEMA, primary_key=["k"], options=options)
+        use_cases.catalog.create_table(
+            TableName("sim", "t"), actors.SCHEMA, primary_key=["k"], options=options, by=EVERYONE
+        )
     )
     for writer in ("a", "b", "c"):
         scheduler.start(writer, partial(actors.write, world, writer))

@@ -92,7 +92,7 @@ def make_service(config: PublishConfig, secrets: Secrets, log: Logger) -> tuple[
         metastore=metastore,
         open_log=open_log,
         check_topic=partial(check_matches, metastore),
-        logs=FileLogs(metastore, LocationStores(config.connect.s3)),
+        logs=FileLogs(metastore, LocationStores(config.connect.s3, metastore)),
         open_feed=open_feed,
         monitor=TopicMonitor(open_log, clock),
         clock=clock,

@@ -107,6 +107,11 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
     list_grants = read()
     check_access = read()
 
+    # Keys of the object store
+
+    vend_read_credentials = read()
+    vend_write_credentials = read()
+
     # Databases and tables
 
     # A repeat destroys nothing. A name that is taken then may be our own doing, so it proves nothing.

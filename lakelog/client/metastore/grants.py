@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from lakelog.format.tables.grant import Grant, GrantLevel
+from lakelog.format.tables.grant import Grant, Granted, GrantLevel
 
 
 class Grants(Protocol):
     """Grants on databases and tables."""
 
-    def grant(self, database: str, table: str, level: GrantLevel, principal: str) -> Grant:
+    def grant(self, database: str, table: str, level: GrantLevel, principal: str) -> Granted:
         """Grants a level on a table or, without a table, on a database and all tables in it. Idempotent.
 
         A caller that has another level there already has this one from now on.
@@ -29,8 +29,14 @@ class Grants(Protocol):
         """
         ...
 
-    def revoke(self, database: str, table: str, principal: str) -> None:
+    def revoke(self, database: str, table: str, principal: str, *, table_uuid: str = "") -> None:
         """Takes a grant back. A caller that has a grant on the database as well keeps that one.
+
+        Args:
+            database: The database.
+            table: The table; empty: the database.
+            principal: The name of the caller.
+            table_uuid: The table, dropped or not; then database and table are empty.
 
         Raises:
             NotFound: There is no such database or table, or the caller has no grant on exactly this one.
@@ -38,13 +44,18 @@ class Grants(Protocol):
         """
         ...
 
-    def list_grants(self, database: str = "", table: str = "", principal: str = "") -> list[Grant]:
+    def list_grants(
+        self, database: str = "", table: str = "", principal: str = "", *, table_uuid: str = ""
+    ) -> list[Grant]:
         """Grants on exactly one database or table by caller, or those of a caller by database and table.
+
+        Those of a caller include grants on dropped tables.
 
         Args:
             database: The database; empty: all that the caller `principal` has.
             table: The table; empty: the database itself.
             principal: Only its grants; empty without a database: those of the calling one.
+            table_uuid: The table, dropped or not; then database and table are empty.
 
         Raises:
             NotFound: There is no such database or table.

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from lakelog.client.metastore.catalog import Catalog
 from lakelog.client.metastore.consumers import Consumers
+from lakelog.client.metastore.credentials import Credentials
 from lakelog.client.metastore.dropped import DroppedTables
 from lakelog.client.metastore.due_work import DueWork
 from lakelog.client.metastore.grants import Grants
@@ -111,7 +112,19 @@ class CommitPipeline(Protocol):
 
 
 class Metastore(
-    Catalog, Jobs, DueWork, Consumers, Tags, DroppedTables, Retention, TableFiles, Logs, Presence, Grants, Protocol
+    Catalog,
+    Jobs,
+    DueWork,
+    Consumers,
+    Tags,
+    DroppedTables,
+    Retention,
+    TableFiles,
+    Logs,
+    Presence,
+    Grants,
+    Credentials,
+    Protocol,
 ):
     """All that the metastore does."""
 

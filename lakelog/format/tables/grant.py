@@ -41,6 +41,8 @@ class Grant:
         level: What the caller may do there.
         granted_by: The caller that granted it; empty: the metastore identified no callers then.
         granted_at_ms: When the level was granted, in milliseconds since the epoch by the database's clock.
+        table_uuid: The table's uuid; empty: it is on a database.
+        dropped_at_ms: When the table was dropped, as above; 0: it was not.
     """
 
     principal: str
@@ -49,11 +51,26 @@ class Grant:
     level: GrantLevel
     granted_by: str
     granted_at_ms: int
+    table_uuid: str = ""
+    dropped_at_ms: int = 0
 
     @property
     def scope(self) -> str:
         """The database or table, as people write it."""
         return name_scope(self.database, self.table)
+
+
+@dataclass(frozen=True)
+class Granted:
+    """The outcome of granting.
+
+    Args:
+        grant: The grant as it is now.
+        has_no_effect: The metastore identifies no callers, so each may do everything, with or without grants.
+    """
+
+    grant: Grant
+    has_no_effect: bool = False
 
 
 def name_scope(database: str, table: str) -> str:

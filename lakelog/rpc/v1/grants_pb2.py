@@ -24,33 +24,33 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1blakelog/rpc/v1/grants.proto\x12\x0elakelog.rpc.v1\"\x91\x01\n\x05Grant\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x10\n\x08\x64\x61tabase\x18\x02 \x01(\t\x12\r\n\x05table\x18\x03 \x01(\t\x12)\n\x05level\x18\x04 \x01(\x0e\x32\x1a.lakelog.rpc.v1.GrantLevel\x12\x12\n\ngranted_by\x18\x05 \x01(\t\x12\x15\n\rgranted_at_ms\x18\x06 \x01(\x03\"m\n\x0cGrantRequest\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\t\x12\r\n\x05table\x18\x02 \x01(\t\x12)\n\x05level\x18\x03 \x01(\x0e\x32\x1a.lakelog.rpc.v1.GrantLevel\x12\x11\n\tprincipal\x18\x04 \x01(\t\"5\n\rGrantResponse\x12$\n\x05grant\x18\x01 \x01(\x0b\x32\x15.lakelog.rpc.v1.Grant\"C\n\rRevokeRequest\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\t\x12\r\n\x05table\x18\x02 \x01(\t\x12\x11\n\tprincipal\x18\x03 \x01(\t\"\x10\n\x0eRevokeResponse\"G\n\x11ListGrantsRequest\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\t\x12\r\n\x05table\x18\x02 \x01(\t\x12\x11\n\tprincipal\x18\x03 \x01(\t\";\n\x12ListGrantsResponse\x12%\n\x06grants\x18\x01 \x03(\x0b\x32\x15.lakelog.rpc.v1.Grant\"g\n\x12\x43heckAccessRequest\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12)\n\x05level\x18\x02 \x01(\x0e\x32\x1a.lakelog.rpc.v1.GrantLevel\x12\x13\n\x0btable_uuids\x18\x03 \x03(\t\"&\n\x13\x43heckAccessResponse\x12\x0f\n\x07refused\x18\x01 \x03(\t*p\n\nGrantLevel\x12\x1b\n\x17GRANT_LEVEL_UNSPECIFIED\x10\x00\x12\x16\n\x12GRANT_LEVEL_READER\x10\x01\x12\x16\n\x12GRANT_LEVEL_WRITER\x10\x02\x12\x15\n\x11GRANT_LEVEL_OWNER\x10\x03\x32\xca\x02\n\x0cGrantService\x12\x44\n\x05Grant\x12\x1c.lakelog.rpc.v1.GrantRequest\x1a\x1d.lakelog.rpc.v1.GrantResponse\x12G\n\x06Revoke\x12\x1d.lakelog.rpc.v1.RevokeRequest\x1a\x1e.lakelog.rpc.v1.RevokeResponse\x12S\n\nListGrants\x12!.lakelog.rpc.v1.ListGrantsRequest\x1a\".lakelog.rpc.v1.ListGrantsResponse\x12V\n\x0b\x43heckAccess\x12\".lakelog.rpc.v1.CheckAccessRequest\x1a#.lakelog.rpc.v1.CheckAccessResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1blakelog/rpc/v1/grants.proto\x12\x0elakelog.rpc.v1\"\xbc\x01\n\x05Grant\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x10\n\x08\x64\x61tabase\x18\x02 \x01(\t\x12\r\n\x05table\x18\x03 \x01(\t\x12)\n\x05level\x18\x04 \x01(\x0e\x32\x1a.lakelog.rpc.v1.GrantLevel\x12\x12\n\ngranted_by\x18\x05 \x01(\t\x12\x15\n\rgranted_at_ms\x18\x06 \x01(\x03\x12\x12\n\ntable_uuid\x18\x07 \x01(\t\x12\x15\n\rdropped_at_ms\x18\x08 \x01(\x03\"m\n\x0cGrantRequest\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\t\x12\r\n\x05table\x18\x02 \x01(\t\x12)\n\x05level\x18\x03 \x01(\x0e\x32\x1a.lakelog.rpc.v1.GrantLevel\x12\x11\n\tprincipal\x18\x04 \x01(\t\"L\n\rGrantResponse\x12$\n\x05grant\x18\x01 \x01(\x0b\x32\x15.lakelog.rpc.v1.Grant\x12\x15\n\rhas_no_effect\x18\x02 \x01(\x08\"W\n\rRevokeRequest\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\t\x12\r\n\x05table\x18\x02 \x01(\t\x12\x11\n\tprincipal\x18\x03 \x01(\t\x12\x12\n\ntable_uuid\x18\x04 \x01(\t\"\x10\n\x0eRevokeResponse\"[\n\x11ListGrantsRequest\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\t\x12\r\n\x05table\x18\x02 \x01(\t\x12\x11\n\tprincipal\x18\x03 \x01(\t\x12\x12\n\ntable_uuid\x18\x04 \x01(\t\";\n\x12ListGrantsResponse\x12%\n\x06grants\x18\x01 \x03(\x0b\x32\x15.lakelog.rpc.v1.Grant\"g\n\x12\x43heckAccessRequest\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12)\n\x05level\x18\x02 \x01(\x0e\x32\x1a.lakelog.rpc.v1.GrantLevel\x12\x13\n\x0btable_uuids\x18\x03 \x03(\t\"&\n\x13\x43heckAccessResponse\x12\x0f\n\x07refused\x18\x01 \x03(\t*p\n\nGrantLevel\x12\x1b\n\x17GRANT_LEVEL_UNSPECIFIED\x10\x00\x12\x16\n\x12GRANT_LEVEL_READER\x10\x01\x12\x16\n\x12GRANT_LEVEL_WRITER\x10\x02\x12\x15\n\x11GRANT_LEVEL_OWNER\x10\x03\x32\xca\x02\n\x0cGrantService\x12\x44\n\x05Grant\x12\x1c.lakelog.rpc.v1.GrantRequest\x1a\x1d.lakelog.rpc.v1.GrantResponse\x12G\n\x06Revoke\x12\x1d.lakelog.rpc.v1.RevokeRequest\x1a\x1e.lakelog.rpc.v1.RevokeResponse\x12S\n\nListGrants\x12!.lakelog.rpc.v1.ListGrantsRequest\x1a\".lakelog.rpc.v1.ListGrantsResponse\x12V\n\x0b\x43heckAccess\x12\".lakelog.rpc.v1.CheckAccessRequest\x1a#.lakelog.rpc.v1.CheckAccessResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lakelog.rpc.v1.grants_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_GRANTLEVEL']._serialized_start=727
-  _globals['_GRANTLEVEL']._serialized_end=839
+  _globals['_GRANTLEVEL']._serialized_start=833
+  _globals['_GRANTLEVEL']._serialized_end=945
   _globals['_GRANT']._serialized_start=48
-  _globals['_GRANT']._serialized_end=193
-  _globals['_GRANTREQUEST']._serialized_start=195
-  _globals['_GRANTREQUEST']._serialized_end=304
-  _globals['_GRANTRESPONSE']._serialized_start=306
-  _globals['_GRANTRESPONSE']._serialized_end=359
-  _globals['_REVOKEREQUEST']._serialized_start=361
-  _globals['_REVOKEREQUEST']._serialized_end=428
-  _globals['_REVOKERESPONSE']._serialized_start=430
-  _globals['_REVOKERESPONSE']._serialized_end=446
-  _globals['_LISTGRANTSREQUEST']._serialized_start=448
-  _globals['_LISTGRANTSREQUEST']._serialized_end=519
-  _globals['_LISTGRANTSRESPONSE']._serialized_start=521
-  _globals['_LISTGRANTSRESPONSE']._serialized_end=580
-  _globals['_CHECKACCESSREQUEST']._serialized_start=582
-  _globals['_CHECKACCESSREQUEST']._serialized_end=685
-  _globals['_CHECKACCESSRESPONSE']._serialized_start=687
-  _globals['_CHECKACCESSRESPONSE']._serialized_end=725
-  _globals['_GRANTSERVICE']._serialized_start=842
-  _globals['_GRANTSERVICE']._serialized_end=1172
+  _globals['_GRANT']._serialized_end=236
+  _globals['_GRANTREQUEST']._serialized_start=238
+  _globals['_GRANTREQUEST']._serialized_end=347
+  _globals['_GRANTRESPONSE']._serialized_start=349
+  _globals['_GRANTRESPONSE']._serialized_end=425
+  _globals['_REVOKEREQUEST']._serialized_start=427
+  _globals['_REVOKEREQUEST']._serialized_end=514
+  _globals['_REVOKERESPONSE']._serialized_start=516
+  _globals['_REVOKERESPONSE']._serialized_end=532
+  _globals['_LISTGRANTSREQUEST']._serialized_start=534
+  _globals['_LISTGRANTSREQUEST']._serialized_end=625
+  _globals['_LISTGRANTSRESPONSE']._serialized_start=627
+  _globals['_LISTGRANTSRESPONSE']._serialized_end=686
+  _globals['_CHECKACCESSREQUEST']._serialized_start=688
+  _globals['_CHECKACCESSREQUEST']._serialized_end=791
+  _globals['_CHECKACCESSRESPONSE']._serialized_start=793
+  _globals['_CHECKACCESSRESPONSE']._serialized_end=831
+  _globals['_GRANTSERVICE']._serialized_start=948
+  _globals['_GRANTSERVICE']._serialized_end=1278
 # @@protoc_insertion_point(module_scope)

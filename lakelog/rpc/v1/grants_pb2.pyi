@@ -59,6 +59,8 @@ class Grant(_message.Message):
     LEVEL_FIELD_NUMBER: _builtins.int
     GRANTED_BY_FIELD_NUMBER: _builtins.int
     GRANTED_AT_MS_FIELD_NUMBER: _builtins.int
+    TABLE_UUID_FIELD_NUMBER: _builtins.int
+    DROPPED_AT_MS_FIELD_NUMBER: _builtins.int
     principal: _builtins.str
     """The name of the caller, as its token or certificate says it."""
     database: _builtins.str
@@ -71,6 +73,12 @@ class Grant(_message.Message):
     """The caller that granted it; empty: the metastore identified no callers then."""
     granted_at_ms: _builtins.int
     """When the level was granted, in milliseconds since the epoch by the database's clock."""
+    table_uuid: _builtins.str
+    """The table's uuid; empty: the grant is on a database."""
+    dropped_at_ms: _builtins.int
+    """When the table was dropped, in milliseconds since the epoch by the database's clock; 0: it was not. Its grants count
+    again if it is restored, and go when it is purged.
+    """
     def __init__(
         self,
         *,
@@ -80,10 +88,12 @@ class Grant(_message.Message):
         level: Global___GrantLevel.ValueType = ...,
         granted_by: _builtins.str = ...,
         granted_at_ms: _builtins.int = ...,
+        table_uuid: _builtins.str = ...,
+        dropped_at_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["database", b"database", "granted_at_ms", b"granted_at_ms", "granted_by", b"granted_by", "level", b"level", "principal", b"principal", "table", b"table"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["database", b"database", "dropped_at_ms", b"dropped_at_ms", "granted_at_ms", b"granted_at_ms", "granted_by", b"granted_by", "level", b"level", "principal", b"principal", "table", b"table", "table_uuid", b"table_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -130,6 +140,9 @@ class GrantResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     GRANT_FIELD_NUMBER: _builtins.int
+    HAS_NO_EFFECT_FIELD_NUMBER: _builtins.int
+    has_no_effect: _builtins.bool
+    """This metastore identifies no callers: each may do everything, with or without grants."""
     @_builtins.property
     def grant(self) -> Global___Grant:
         """The grant as it is now."""
@@ -138,10 +151,11 @@ class GrantResponse(_message.Message):
         self,
         *,
         grant: Global___Grant | None = ...,
+        has_no_effect: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["grant", b"grant"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["grant", b"grant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["grant", b"grant", "has_no_effect", b"has_no_effect"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -156,22 +170,26 @@ class RevokeRequest(_message.Message):
     DATABASE_FIELD_NUMBER: _builtins.int
     TABLE_FIELD_NUMBER: _builtins.int
     PRINCIPAL_FIELD_NUMBER: _builtins.int
+    TABLE_UUID_FIELD_NUMBER: _builtins.int
     database: _builtins.str
     """The database."""
     table: _builtins.str
     """The table; empty: the database."""
     principal: _builtins.str
     """The name of the caller."""
+    table_uuid: _builtins.str
+    """The table by its uuid, dropped or not, in place of database and table."""
     def __init__(
         self,
         *,
         database: _builtins.str = ...,
         table: _builtins.str = ...,
         principal: _builtins.str = ...,
+        table_uuid: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["database", b"database", "principal", b"principal", "table", b"table"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["database", b"database", "principal", b"principal", "table", b"table", "table_uuid", b"table_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -203,22 +221,26 @@ class ListGrantsRequest(_message.Message):
     DATABASE_FIELD_NUMBER: _builtins.int
     TABLE_FIELD_NUMBER: _builtins.int
     PRINCIPAL_FIELD_NUMBER: _builtins.int
+    TABLE_UUID_FIELD_NUMBER: _builtins.int
     database: _builtins.str
     """The database; empty: all databases and tables, for one caller."""
     table: _builtins.str
     """The table; empty: the database itself, without its tables."""
     principal: _builtins.str
     """Only grants of this caller. Empty without a database: those of the calling one."""
+    table_uuid: _builtins.str
+    """The table by its uuid, dropped or not, in place of database and table."""
     def __init__(
         self,
         *,
         database: _builtins.str = ...,
         table: _builtins.str = ...,
         principal: _builtins.str = ...,
+        table_uuid: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["database", b"database", "principal", b"principal", "table", b"table"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["database", b"database", "principal", b"principal", "table", b"table", "table_uuid", b"table_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -233,7 +255,9 @@ class ListGrantsResponse(_message.Message):
     GRANTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def grants(self) -> _containers.RepeatedCompositeFieldContainer[Global___Grant]:
-        """By caller or, if those of one caller were requested, by database and table."""
+        """By caller or, if those of one caller were requested, by database and table. Those of one caller also have grants on
+        dropped tables.
+        """
 
     def __init__(
         self,

@@ -11,9 +11,8 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final, TypeVar
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
@@ -27,16 +26,12 @@ from lakelog.errors import (
     PermissionDenied,
     Unavailable,
 )
-from lakelog.privacy.redaction import blot_out_forms
 from lakelog.storage.objects.calls import CALLS, InterruptedCallError, NoAnswerError
 from lakelog.storage.objects.s3_input import S3Input, open_s3_input
+from lakelog.storage.objects.s3_keys import Keys, OwnKeys
 from lakelog.storage.objects.store import PassOver, S3Settings, StoredObject, check_path, check_prefix, to_pages
 
 Result = TypeVar("Result")
-
-_CONNECT_TIMEOUT_S: Final = 5.0
-_SILENCE_S: Final = 30.0
-"""A connection without any byte for so long is given up, and the request is made again."""
 
 _SLOWEST_BYTES_PER_S: Final = 256 << 10
 """A call that moves many bytes has a second more for so many."""
@@ -59,35 +54,6 @@ _DENIED: Final = frozenset(
 )
 
 
-@lru_cache(maxsize=32)
-def _open_filesystem(settings: S3Settings) -> fs.S3FileSystem:
-    """Arrow's file system for some settings.
-
-    SUBTLE: pyarrow (26) makes a new one only when no request of the process is running. If each table had its own, the
-    first access to a table would wait for a store that is silent about another one.
-    """
-    endpoint = urlsplit(settings.endpoint) if settings.endpoint else None
-    if endpoint and (endpoint.scheme not in ("http", "https") or not endpoint.netloc):
-        shown = blot_out_forms(settings.endpoint or "")
-        raise InvalidArgument(f"S3 endpoint '{shown}' is not http://host:port or https://host:port.")
-    return fs.S3FileSystem(
-        access_key=settings.access_key_id,
-        secret_key=settings.secret_access_key,
-        session_token=settings.session_token,
-        # Asking Amazon for a region, which a custom endpoint makes meaningless, would be a useless call.
-        region=settings.region or ("us-east-1" if endpoint else None),
-        scheme=endpoint.scheme if endpoint else None,
-        endpoint_override=endpoint.netloc if endpoint else None,
-        connect_timeout=_CONNECT_TIMEOUT_S,
-        request_timeout=_SILENCE_S,
-        # It waits between the attempts for a random time of up to 1 s, 2 s, 4 s ... 20 s, and less often than that
-        # if most requests of this store fail.
-        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=settings.attempts),
-        # A small object is one request instead of three, and no failure leaves an open upload.
-        allow_delayed_open=True,
-    )
-
-
 class S3Store:
     """Objects of one bucket below a prefix; pickles with its settings.
 
@@ -95,18 +61,21 @@ class S3Store:
         bucket: The bucket, which must exist.
         prefix: Without slashes at its ends; may be empty.
         settings: How to reach it.
+        keys: The keys that sign its requests; None: those of the settings.
     """
 
-    def __init__(self, bucket: str, prefix: str, settings: S3Settings) -> None:
+    def __init__(self, bucket: str, prefix: str, settings: S3Settings, keys: Keys | None = None) -> None:
         self._bucket = bucket
         self._prefix = prefix
         self._settings = settings
+        self._given = keys
+        self._keys: Keys = keys or OwnKeys(settings)
 
     def __repr__(self) -> str:
         return f"S3Store({self.location!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (S3Store, (self._bucket, self._prefix, self._settings))
+        return (S3Store, (self._bucket, self._prefix, self._settings, self._given))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, S3Store) and other.__reduce__() == self.__reduce__()
@@ -121,23 +90,32 @@ class S3Store:
 
     @property
     def filesystem(self) -> fs.S3FileSystem:
-        """Arrow's file system, which all stores with the same settings share."""
-        return _open_filesystem(self._settings)
+        """Arrow's file system with present keys for reading; stores with the same settings share it."""
+        return self._keys.find().filesystem
 
     def open_input(self, path: str) -> S3Input:
         key = self._key(path)
-        source = self._ask(key, lambda: self.filesystem.open_input_file(key))
-        return open_s3_input(source, partial(self._ask, key), f"s3://{key}")
+
+        def open_source(filesystem: fs.S3FileSystem) -> tuple[fs.S3FileSystem, pa.NativeFile]:
+            return filesystem, filesystem.open_input_file(key)
+
+        opened = self._ask(key, open_source, may_be_missing=True)
+        return open_s3_input(opened, partial(self._ask, key), key)
 
     def create(self, path: str) -> S3Writer:
         key = self._key(path)
 
-        def begin() -> pa.NativeFile:
-            if self.filesystem.get_file_info(key).type != fs.FileType.NotFound:
-                raise AlreadyExists(f"Object s3://{key} exists already and is never overwritten.")
-            return self.filesystem.open_output_stream(key, compression=None)
+        if self._exists(key):
+            raise AlreadyExists(f"Object s3://{key} exists already and is never overwritten.")
+        sink = self._ask(key, lambda filesystem: filesystem.open_output_stream(key, compression=None), writes=True)
+        return S3Writer(self, path, sink)
 
-        return S3Writer(self, path, self._ask(key, begin))
+    def _exists(self, key: str) -> bool:
+        try:
+            info = self._ask(key, lambda filesystem: filesystem.get_file_info(key), writes=True, may_be_missing=True)
+        except NotFound:
+            return False
+        return bool(info.type != fs.FileType.NotFound)
 
     def delete(self, path: str) -> bool:
         return self._delete(path)
@@ -145,7 +123,13 @@ class S3Store:
     def _delete(self, path: str, timeout_s: float | None = None) -> bool:
         key = self._key(path)
         try:
-            self._ask(key, lambda: self.filesystem.delete_file(key), timeout_s=timeout_s)
+            self._ask(
+                key,
+                lambda filesystem: filesystem.delete_file(key),
+                writes=True,
+                may_be_missing=True,
+                timeout_s=timeout_s,
+            )
         except NotFound:
             return False
         return True
@@ -167,7 +151,7 @@ class S3Store:
         folder = "/".join(part for part in (self._bucket, self._prefix, prefix) if part)
         skipped = len(self.location) - len("s3://")
         selector = fs.FileSelector(folder, allow_not_found=True, recursive=True)
-        infos = self._ask(folder, lambda: self.filesystem.get_file_info(selector), timeout_s=_LISTING_S)
+        infos = self._ask(folder, lambda filesystem: filesystem.get_file_info(selector), timeout_s=_LISTING_S)
         return (
             StoredObject(info.path[skipped:], info.size, (info.mtime_ns or 0) // 1_000_000)
             for info in infos
@@ -179,7 +163,7 @@ class S3Store:
 
     def size(self, path: str) -> int:
         key = self._key(path)
-        info = self._ask(key, lambda: self.filesystem.get_file_info(key))
+        info = self._ask(key, lambda filesystem: filesystem.get_file_info(key), may_be_missing=True)
         if info.type != fs.FileType.File:
             raise NotFound(f"Object s3://{key} does not exist.", reason="FILE_NOT_FOUND", metadata={"path": key})
         return int(info.size)
@@ -196,9 +180,57 @@ class S3Store:
         return "/".join(part for part in (self._bucket, self._prefix, path) if part)
 
     def _ask(
-        self, key: str, work: Callable[[], Result], size_bytes: int = 0, *, timeout_s: float | None = None
+        self,
+        key: str,
+        work: Callable[[fs.S3FileSystem], Result],
+        size_bytes: int = 0,
+        *,
+        writes: bool = False,
+        may_be_missing: bool = False,
+        timeout_s: float | None = None,
     ) -> Result:
-        """Makes a call that moves so many bytes, and translates its errors."""
+        """Makes a call that moves so many bytes, and translates its errors.
+
+        A call that the store refuses is made once more if the keys may have ended, so it must be safe to repeat.
+
+        Args:
+            key: Bucket and key.
+            work: The call.
+            size_bytes: How many bytes it moves.
+            writes: Whether it needs keys for writing.
+            may_be_missing: It is about one object, which may not exist.
+            timeout_s: The limit; None: that of the settings.
+        """
+        keys = self._keys.find(writes=writes)
+        try:
+            try:
+                return self._run(key, lambda: work(keys.filesystem), size_bytes, timeout_s)
+            except PermissionDenied:
+                if not self._keys.drop(keys):
+                    raise
+            keys = self._keys.find(writes=writes)
+            return self._run(key, lambda: work(keys.filesystem), size_bytes, timeout_s)
+        except PermissionDenied as error:
+            if may_be_missing and self._is_missing(key, keys.filesystem):
+                raise NotFound(
+                    f"Object s3://{key} does not exist.", reason="FILE_NOT_FOUND", metadata=error.metadata
+                ) from None
+            raise
+
+    def _is_missing(self, key: str, filesystem: fs.S3FileSystem) -> bool:
+        """Whether a listing, which the keys allow, shows that an object that the store refused does not exist.
+
+        SUBTLE: Amazon answers "access denied" about a missing object if the keys may not list the whole bucket, and
+            vended keys list only the folder of their table.
+        """
+        selector = fs.FileSelector(key.rpartition("/")[0], allow_not_found=True)
+        try:
+            infos = self._run(key, lambda: filesystem.get_file_info(selector), 0, None)
+        except LakelogError:
+            return False
+        return all(info.path != key for info in infos)
+
+    def _run(self, key: str, work: Callable[[], Result], size_bytes: int, timeout_s: float | None) -> Result:
         timeout_s = timeout_s or self._settings.timeout_s + size_bytes / _SLOWEST_BYTES_PER_S
         try:
             return CALLS.run(work, timeout_s)
@@ -247,7 +279,7 @@ class S3Writer:
     def _close(self, size_bytes: int, timeout_s: float | None = None) -> None:
         # Once only: a call without an answer may run on, and another one beside it would use the same upload.
         self._is_closed = True
-        self._store._ask(self._store._key(self._path), self._sink.close, size_bytes, timeout_s=timeout_s)
+        self._store._run(self._store._key(self._path), self._sink.close, size_bytes, timeout_s)
 
     def _is_complete(self, size_bytes: int) -> bool:
         """Whether the object is there with all bytes: no one else writes to its path, and S3 shows no half objects."""

@@ -17,11 +17,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyarrow import fs
 
 from lakelog.errors import Unavailable
 
-Ask = Callable[[Callable[[], Any], int], Any]
-"""Makes a call of S3 that moves so many bytes, and translates its errors."""
+Ask = Callable[[Callable[[fs.S3FileSystem], Any], int], Any]
+"""Makes a call of S3, with present keys, that moves so many bytes, and translates its errors."""
+
+Opened = tuple[fs.S3FileSystem, pa.NativeFile]
+"""An object that pyarrow has opened, and the file system that it was opened with."""
 
 READS: Final = 7
 """How often a range is read before it counts as unreadable: as often as other requests are made by default."""
@@ -33,16 +37,16 @@ _LEAST_BYTES: Final = 4096
 """Fewer are never read at once: an error's text, which pyarrow's first try may have put into the buffer, is shorter."""
 
 
-def open_s3_input(source: pa.NativeFile, ask: Ask, name: str, *, checks_length: bool = True) -> S3Input:
-    """Returns a file that notices short answers.
+def open_s3_input(opened: Opened, ask: Ask, key: str, *, checks_length: bool = True) -> S3Input:
+    """Returns a file that notices short answers, and is opened again when its keys are replaced.
 
     Args:
-        source: The object, opened by pyarrow.
+        opened: The object, opened by pyarrow.
         ask: Makes calls of S3.
-        name: The object's absolute URI.
+        key: The object's bucket and key.
         checks_length: Whether short answers are noticed; only tests switch this off.
     """
-    return S3Input(_Ranges(source, ask, name, checks_length))
+    return S3Input(_Ranges(opened, ask, key, checks_length))
 
 
 class S3Input(pa.PythonFile):  # type: ignore[misc]  # pyarrow has no types
@@ -63,13 +67,14 @@ class S3Input(pa.PythonFile):  # type: ignore[misc]  # pyarrow has no types
 class _Ranges(io.RawIOBase):
     """The same object as a file of Python."""
 
-    def __init__(self, source: pa.NativeFile, ask: Ask, name: str, checks_length: bool) -> None:
+    def __init__(self, opened: Opened, ask: Ask, key: str, checks_length: bool) -> None:
         super().__init__()
-        self._source = source
+        self._opened = opened
         self._ask = ask
-        self._name = name
+        self._key = key
+        self._name = f"s3://{key}"
         self._checks_length = checks_length
-        self._size = int(source.size())
+        self._size = int(opened[1].size())
         self._place = 0
 
     def read_range(self, count: int, offset: int) -> memoryview:
@@ -96,8 +101,13 @@ class _Ranges(io.RawIOBase):
             metadata={"path": self._name},
         )
 
-    def _read_into(self, data: npt.NDArray[np.uint8], start: int) -> None:
-        self._source.get_stream(start, len(data)).readinto(data)
+    def _read_into(self, data: npt.NDArray[np.uint8], start: int, filesystem: fs.S3FileSystem) -> None:
+        before, source = self._opened
+        if filesystem is not before:
+            # A read of another thread may go on with the old one, so that is not closed here.
+            source = filesystem.open_input_file(self._key)
+            self._opened = filesystem, source
+        source.get_stream(start, len(data)).readinto(data)
 
     def read(self, size: int = -1) -> bytes:
         data = self.read_range(self._size - self._place if size < 0 else size, self._place)
@@ -113,7 +123,7 @@ class _Ranges(io.RawIOBase):
 
     def close(self) -> None:
         if not self.closed:
-            self._source.close()
+            self._opened[1].close()
         super().close()
 
     def readable(self) -> bool:

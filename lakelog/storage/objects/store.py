@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -112,6 +112,9 @@ class ObjectStore(Protocol):
         ...
 
 
+KeyChoice: TypeAlias = Literal["auto", "own", "vended"]
+
+
 @dataclass(frozen=True)
 class S3Settings:
     """How to reach S3. The AWS SDK's own rules (profile, instance metadata ...) replace values that are None.
@@ -124,6 +127,8 @@ class S3Settings:
         session_token: For temporary credentials; never shown.
         attempts: How often a request is made, before its error counts.
         timeout_s: How long a call may take with all of its requests; one that moves many bytes has more time.
+        credentials: Which keys are used for the files of tables. `own`: these here; `vended`: those that the metastore
+            vends; `auto`: vended ones if there are none here, and if the metastore vends any.
     """
 
     endpoint: str | None = None
@@ -133,6 +138,7 @@ class S3Settings:
     session_token: str | None = field(default=None, repr=False)
     attempts: int = 7
     timeout_s: float = 120.0
+    credentials: KeyChoice = "auto"
 
 
 def check_path(path: str) -> str:

@@ -87,12 +87,20 @@ def _read(rule: Rule, request: Message, caller: Caller) -> Iterator[Need]:
             yield from _of_dropped(rule, request)
         case Anywhere(level):
             yield Need(NeedKind.ANYWHERE, level)
-        case OfOwnGrant(principal, database, table, level):
+        case OfOwnGrant(principal, database, table, table_uuid, level):
             is_own = _texts(request, principal) == [caller.name]
-            yield from _of_scope(request, database, table, READER if is_own else level)
-        case OfCaller(_, database, table, level):
-            if any(_texts(request, database)) or any(_texts(request, table)):
-                yield from _of_scope(request, database, table, level)
+            yield from _of_scope_or_uuid(request, database, table, table_uuid, READER if is_own else level)
+        case OfCaller(_, database, table, table_uuid, level):
+            if any(text for each in (database, table, table_uuid) for text in _texts(request, each)):
+                yield from _of_scope_or_uuid(request, database, table, table_uuid, level)
+
+
+def _of_scope_or_uuid(request: Message, database: str, table: str, table_uuid: str, level: Any) -> Iterator[Need]:
+    uuids = [uuid for uuid in _texts(request, table_uuid) if uuid]
+    yield from (Need(NeedKind.TABLE, level, uuid) for uuid in uuids)
+    # A request that names both is refused later, and needs both until then.
+    if not uuids or any(_texts(request, database)) or any(_texts(request, table)):
+        yield from _of_scope(request, database, table, level)
 
 
 def _of_scope(request: Message, database: str, table: str, level: Any) -> Iterator[Need]:

@@ -164,18 +164,20 @@ class OfCaller:
         principal: Where the name of a caller stands.
         database: Where the name of a database stands.
         table: Where the name of a table stands.
+        table_uuid: Where the uuid of a table stands.
         level: What the caller needs there.
     """
 
     principal: str
     database: str
     table: str
+    table_uuid: str
     level: GrantLevel
 
     @property
     def fields(self) -> frozenset[str]:
         """The fields that it looks at."""
-        return frozenset({self.principal, self.database, self.table})
+        return frozenset({self.principal, self.database, self.table, self.table_uuid})
 
 
 @dataclass(frozen=True)
@@ -186,18 +188,20 @@ class OfOwnGrant:
         principal: Where the name of a caller stands.
         database: Where the name of the database stands.
         table: Where the name of the table stands. A request in which it is empty is about the database.
+        table_uuid: Where the uuid of a table stands, in place of its name.
         level: What the caller needs there for grants of others.
     """
 
     principal: str
     database: str
     table: str
+    table_uuid: str
     level: GrantLevel
 
     @property
     def fields(self) -> frozenset[str]:
         """The fields that it looks at."""
-        return frozenset({self.principal, self.database, self.table})
+        return frozenset({self.principal, self.database, self.table, self.table_uuid})
 
 
 @dataclass(frozen=True)

@@ -160,12 +160,17 @@ _OF_SERVICES: Final[Mapping[str, Mapping[str, Privilege]]] = {
         "GetLog": _reads(_READ),
         "RestartLog": _administers(_OWN),
     },
+    # Keys of the object store reach as far as their caller's right, and a line in the log says who has got them.
+    "CredentialService": {
+        "VendReadCredentials": _reads(_READ),
+        "VendWriteCredentials": _writes(_WRITE),
+    },
     "GrantService": {
         "Grant": _administers(ScopeName("database", "table", OWNER)),
         # A caller may always give back what it has.
-        "Revoke": _administers(OfOwnGrant("principal", "database", "table", OWNER)),
+        "Revoke": _administers(OfOwnGrant("principal", "database", "table", "table_uuid", OWNER)),
         # Without effect, but readers do not see what others may do.
-        "ListGrants": Privilege(Role.ADMIN, (OfCaller("principal", "database", "table", OWNER),)),
+        "ListGrants": Privilege(Role.ADMIN, (OfCaller("principal", "database", "table", "table_uuid", OWNER),)),
         # For services that read for others.
         "CheckAccess": _reads(),
     },

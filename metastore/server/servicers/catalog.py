@@ -13,6 +13,7 @@ from lakelog.rpc.table import from_proto_table_name, to_proto_table
 from lakelog.rpc.v1 import catalog_pb2
 
 from ...use_cases import UseCases
+from ..callers import principal
 from .unary import Servicer
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -36,6 +37,7 @@ class CatalogServicer(Servicer):
             options=dict(request.options),
             if_not_exists=request.if_not_exists,
             comment=request.comment,
+            by=principal(),
         )
         return catalog_pb2.CreateTableResponse(table=to_proto_table(table), created=created)
 

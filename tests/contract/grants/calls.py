@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from lakelog.rpc.v1 import (
     catalog_pb2,
     consumers_pb2,
+    credentials_pb2,
     dropped_pb2,
     due_work_pb2,
     grants_pb2,
@@ -145,6 +146,8 @@ CALLS: Mapping[str, Make] = {
     "GetLog": _of_table(logs_pb2.GetLogRequest),
     # It has no log.
     "RestartLog": _of_table(logs_pb2.RestartLogRequest),
+    "VendReadCredentials": _of_table(credentials_pb2.VendReadCredentialsRequest),
+    "VendWriteCredentials": _of_table(credentials_pb2.VendWriteCredentialsRequest),
     "Grant": _fixed(
         grants_pb2.GrantRequest(
             database="shop", table="orders", level=grants_pb2.GRANT_LEVEL_READER, principal="reader-of-the-table"

@@ -29,6 +29,7 @@ from lakelog.rpc.v1 import (
     table_files_pb2,
 )
 from lakelog.serving.access import Role
+from metastore.logs.owner_rules import NEEDS_ADMIN, OwnerRules
 from metastore.server.privileges.authorization import Authorization, Authorizer
 from tests.contract.grants.calls import CALLS
 from tests.contract.grants.world import KINDS, OWNER, READER, STRANGER, RawCaller, World, name_of, open_world
@@ -454,3 +455,78 @@ def test_errors_of_later_checks_come_only_with_the_right(world: World, callers: 
     error = refusal_of(callers["reader-of-the-table"], "Commit", request)
     assert error is not None
     assert "unknown" not in error.message
+
+
+def test_grants_on_a_dropped_table_are_its_owners(world: World, callers: dict[str, RawCaller]) -> None:
+    uuid = world.dropped.table_uuid
+
+    def list_of(name: str) -> set[str]:
+        request = grants_pb2.ListGrantsRequest(table_uuid=uuid)
+        return {each.principal for each in callers[name].call("ListGrants", request).grants}
+
+    assert TABLE_WRITER in list_of(TABLE_OWNER)
+    assert list_of(DATABASE_OWNER) == list_of(TABLE_OWNER)
+    for name in (TABLE_WRITER, name_of(STRANGER), OTHER_CASE):
+        for method, request in (
+            ("ListGrants", grants_pb2.ListGrantsRequest(table_uuid=uuid)),
+            ("ListGrants", grants_pb2.ListGrantsRequest(table_uuid=uuid, principal=name)),
+            ("Revoke", grants_pb2.RevokeRequest(table_uuid=uuid, principal="reader-of-the-table")),
+            # A right at another place does not help.
+            ("Revoke", grants_pb2.RevokeRequest(table_uuid=uuid, database="other", principal="reader-of-the-table")),
+        ):
+            assert refusal_of(callers[name], method, request) is not None, (name, method)
+    # Each may give its own back.
+    callers[TABLE_WRITER].call("Revoke", grants_pb2.RevokeRequest(table_uuid=uuid, principal=TABLE_WRITER))
+    assert TABLE_WRITER not in list_of(TABLE_OWNER)
+    own = callers[TABLE_WRITER].call("ListGrants", grants_pb2.ListGrantsRequest())
+    assert uuid not in {each.table_uuid for each in own.grants}
+
+
+def test_control_without_the_check_anyone_takes_back_grants_on_a_dropped_table(
+    world: World, callers: dict[str, RawCaller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Authorizer, "authorization_of", lambda *_: None)
+    request = grants_pb2.RevokeRequest(table_uuid=world.dropped.table_uuid, principal="reader-of-the-table")
+    callers[name_of(STRANGER)].call("Revoke", request)
+
+
+def test_a_grant_where_callers_are_identified_has_effect(world: World, callers: dict[str, RawCaller]) -> None:
+    request = grants_pb2.GrantRequest(database="other", level=grants_pb2.GRANT_LEVEL_READER, principal="new")
+    assert not callers["owner-of-another-database-and-table"].call("Grant", request).has_no_effect
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_owners_name_topics_and_secrets_of_their_own_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_checked: bool
+) -> None:
+    if not is_checked:
+        monkeypatch.setattr(OwnerRules, "check", lambda *_: None)
+    schema = world.table.schema.arrow
+    logged = {"log.system": "kafka", "bucket": "1"}
+    taken = [{"kafka.topic": "payments"}, {"kafka.topic": "other.x"}, {"kafka.sasl.password": "secret:other-team"}]
+    with closing(world.connect(DATABASE_OWNER)) as owner, closing(world.connect(TABLE_OWNER)) as table_owner:
+        reasons = []
+        for number, options in enumerate(taken):
+            name = TableName("shop", f"of_owner_{number}")
+            try:
+                owner.create_table(name, schema, primary_key=["id"], options=logged | options)
+                owner.drop_table(name)
+            except LakelogError as error:
+                reasons.append(error.reason)
+        secret = {"kafka.sasl.password": "secret:other-team"}
+        for caller in (owner, table_owner):
+            try:
+                caller.alter_table(world.table.table_uuid, set_options=secret, unset_options=[])
+            except LakelogError as error:
+                reasons.append(error.reason)
+        assert (reasons.count(NEEDS_ADMIN) == 5) is is_checked, reasons
+        assert (NEEDS_ADMIN in reasons) is is_checked
+        # What the rules of this metastore allow.
+        own = TableName("shop", f"own_{is_checked}")
+        owner.create_table(own, schema, primary_key=["id"], options=logged | {"kafka.topic": f"shop.own-{is_checked}"})
+        owner.drop_table(own)
+    # An admin may name all.
+    of_admin = TableName("shop", f"of_admin_{is_checked}")
+    options = logged | {"kafka.topic": f"payments-{is_checked}"}
+    world.root.create_table(of_admin, schema, primary_key=["id"], options=options)
+    world.root.drop_table(of_admin)

@@ -21,6 +21,7 @@ from lakelog.rpc.services import Stubs
 from lakelog.rpc.unary import SERVICES
 from lakelog.rpc.v1 import types_pb2
 from lakelog.serving.access import Access, Caller, Role, TokenEntry
+from metastore.logs.owner_rules import OwnerRules
 from metastore.server.privileges.outcomes import CALLER_KINDS, CallerKind
 from metastore.store.transaction import Store
 from metastore.use_cases import UseCases
@@ -30,6 +31,8 @@ from tests.support.metastore.opening import WAREHOUSE
 from tests.support.metastore.serving import serving
 
 READER, WRITER, OWNER = GrantLevel
+
+OWNER_RULES = OwnerRules(("{database}.*", "topic-*"), ("{database}-*",))
 
 STRANGER = CallerKind("no grant")
 ELSEWHERE = CallerKind("owner of another database and table")
@@ -87,7 +90,7 @@ def open_world(database_url: str | None = None, *, extra: dict[str, Role] | None
     """
 
     def make_use_cases(store: Store) -> UseCases:
-        return UseCases(store, WAREHOUSE, brokers=FakeBrokers().make(), planners=())
+        return UseCases(store, WAREHOUSE, brokers=FakeBrokers().make(), planners=(), owner_rules=OWNER_RULES)
 
     callers = {name_of(kind): kind.role for kind in KINDS} | {"root": Role.ADMIN} | (extra or {})
     tokens = [

@@ -24,7 +24,7 @@ def shown(found: list[Grant]) -> list[tuple[str, str, str]]:
 
 
 def grant_on(metastore: Metastore, table: TableInfo, level: GrantLevel, principal: str) -> Grant:
-    return metastore.grant(table.name.database, table.name.name, level, principal)
+    return metastore.grant(table.name.database, table.name.name, level, principal).grant
 
 
 def allowed(metastore: Metastore, principal: str, table: TableInfo, level: GrantLevel = READER) -> bool:
@@ -33,7 +33,7 @@ def allowed(metastore: Metastore, principal: str, table: TableInfo, level: Grant
 
 def test_grants_are_listed_by_scope_and_by_caller(metastore: Metastore) -> None:
     table, other = make_table(metastore), make_table(metastore)
-    on_database = metastore.grant("shop", "", WRITER, "team")
+    on_database = metastore.grant("shop", "", WRITER, "team").grant
     on_table = grant_on(metastore, table, READER, "bob")
     grant_on(metastore, table, OWNER, "ann@example.org")
     assert shown(metastore.list_grants("shop")) == [("team", "shop", "writer")]
@@ -93,10 +93,57 @@ def test_a_dropped_table_keeps_its_grants_and_a_new_one_of_its_name_has_none(met
     new, _ = metastore.create_table(old.name, old.schema.arrow)
     assert not allowed(metastore, "bob", new)
     assert metastore.list_grants("shop", old.name.name) == []
-    assert metastore.list_grants(principal="bob") == [], "a dropped table is not listed"
+    (listed,) = metastore.list_grants(principal="bob")
+    assert (listed.table_uuid, listed.scope, listed.dropped_at_ms > 0) == (old.table_uuid, str(old.name), True)
     metastore.restore_table(old.name, table_uuid=old.table_uuid, new_name=TableName("shop", f"{old.name.name}_again"))
     assert allowed(metastore, "bob", old, OWNER)
-    assert shown(metastore.list_grants(principal="bob")) == [("bob", f"{old.name}_again", "owner")]
+    (listed,) = metastore.list_grants(principal="bob")
+    assert (listed.scope, listed.level, listed.dropped_at_ms) == (f"{old.name}_again", OWNER, 0)
+
+
+def test_grants_on_dropped_tables_are_listed_and_taken_back_by_the_tables_uuid(metastore: Metastore) -> None:
+    old = make_table(metastore)
+    for caller in ("bob", "eve"):
+        grant_on(metastore, old, WRITER, caller)
+    assert {each.table_uuid for each in metastore.list_grants(table_uuid=old.table_uuid)} == {old.table_uuid}
+    metastore.drop_table(old.name)
+    new, _ = metastore.create_table(old.name, old.schema.arrow)
+    grant_on(metastore, new, READER, "bob")
+    both = metastore.list_grants(principal="bob")
+    assert [(each.scope, each.level, each.dropped_at_ms > 0) for each in both if each.table_uuid == new.table_uuid] == [
+        (str(old.name), READER, False)
+    ]
+    assert [each.principal for each in metastore.list_grants(table_uuid=old.table_uuid)] == ["bob", "eve"]
+    assert [each.principal for each in metastore.list_grants(table_uuid=old.table_uuid, principal="eve")] == ["eve"]
+    metastore.revoke("", "", "bob", table_uuid=old.table_uuid)
+    assert not allowed(metastore, "bob", old), "also for the keys of its files"
+    assert allowed(metastore, "bob", new), "by its name stands the new one"
+    assert allowed(metastore, "eve", old, WRITER)
+    with pytest.raises(NotFound, match=f"bob has no grant on exactly table {old.table_uuid}"):
+        metastore.revoke("", "", "bob", table_uuid=old.table_uuid)
+    # A live table can be named so as well.
+    metastore.revoke("", "", "bob", table_uuid=new.table_uuid)
+    assert metastore.list_grants(principal="bob") == []
+
+
+def test_a_table_is_named_in_one_way(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    for database, name, table_uuid in (("shop", "", table.table_uuid), ("shop", table.name.name, table.table_uuid)):
+        with pytest.raises(InvalidArgument, match="by its uuid or by its name"):
+            metastore.revoke(database, name, "bob", table_uuid=table_uuid)
+        with pytest.raises(InvalidArgument, match="by its uuid or by its name"):
+            metastore.list_grants(database, name, table_uuid=table_uuid)
+    for call in (lambda: metastore.revoke("", "", "bob"), lambda: metastore.list_grants(table_uuid="x")):
+        with pytest.raises(InvalidArgument):
+            call()
+    with pytest.raises(NotFound):
+        metastore.list_grants(table_uuid="0" * 32)
+
+
+def test_without_identified_callers_a_grant_says_that_it_has_no_effect(metastore: Metastore) -> None:
+    make_table(metastore)
+    assert metastore.grant("shop", "", READER, "bob").has_no_effect
+    assert metastore.grant("shop", "", READER, "bob").has_no_effect, "again"
 
 
 def test_a_grant_on_a_database_goes_with_it(metastore: Metastore) -> None:

@@ -10,6 +10,7 @@ from lakelog.errors import AlreadyExists, CommitConflict, InvalidArgument, NotFo
 from lakelog.format.tables.table import TableName
 from lakelog.log.memory import MemoryLog
 from metastore.logs.topic_work import alter_topic
+from metastore.ownership import EVERYONE
 from metastore.testing import InProcessMetastore
 from tests.support.log.log_brokers import FakeBrokers
 
@@ -153,7 +154,9 @@ def test_a_log_that_changes_meanwhile_is_not_altered(
         monkeypatch.setattr("metastore.logs.topics.alter_topic", alter_topic)
         if meanwhile == "altered":
             options = {"log.retention": "9 d"}
-            log_metastore.run(use_cases.catalog.alter_table(table.table_uuid, set_options=options, unset_options=[]))
+            log_metastore.run(
+                use_cases.catalog.alter_table(table.table_uuid, set_options=options, unset_options=[], by=EVERYONE)
+            )
         else:
             log_metastore.run(use_cases.log_topics.restart_log(table.table_uuid))
         return alter_topic(*args)

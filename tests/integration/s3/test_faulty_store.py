@@ -118,8 +118,8 @@ def test_an_answer_that_is_too_short_is_noticed(proxy: S3Proxy, store: S3Store, 
 def test_control_without_the_check_a_short_answer_shows_another_objects_bytes(
     proxy: S3Proxy, store: S3Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unchecked(source: pa.NativeFile, ask: s3_input.Ask, name: str) -> s3_input.S3Input:
-        return s3_input.open_s3_input(source, ask, name, checks_length=False)
+    def unchecked(opened: s3_input.Opened, ask: s3_input.Ask, name: str) -> s3_input.S3Input:
+        return s3_input.open_s3_input(opened, ask, name, checks_length=False)
 
     put(store, "data/a/f")
     proxy.strike(Rule(Cut(len(CONTENT) // 2, is_admitted=True), "GET", "/f"))

@@ -16,7 +16,7 @@ from lakelog.errors import Unavailable
 from lakelog.format.jobs.job import COMPACT, Job, JobState
 from lakelog.format.retention.table_files import OrphanReason
 from lakelog.sdk.catalog import Catalog
-from lakelog.storage.objects import s3
+from lakelog.storage.objects import s3_keys
 from lakelog.storage.objects.calls import CALLS
 from lakelog.storage.objects.store import S3Settings
 from lakelog.storage.objects.stores import LocationStores
@@ -74,7 +74,7 @@ def test_a_store_that_is_silent_about_one_table_delays_no_other_for_long(
     assert sorted(other.scan().to_arrow()["id"].to_pylist()) == list(range(8))
     # Control: pyarrow makes no further file system, as for a table of its own, while a request is running.
     assert CALLS.left
-    monkeypatch.setattr(s3, "_open_filesystem", s3._open_filesystem.__wrapped__)
+    monkeypatch.setattr(s3_keys, "open_filesystem", s3_keys.open_filesystem.__wrapped__)
     with pytest.raises(Unavailable, match="in time"):
         lake.stores.open(other.location).size(other.files()["path"][0].as_py())
     monkeypatch.undo()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-import pyarrow as pa
 import pytest
 
 from lakelog.errors import DataCorrupted
@@ -35,8 +34,8 @@ def test_control_without_repeated_requests_calls_fail_but_nothing_is_lost(s3_set
 def test_control_without_the_check_of_lengths_the_history_fails(
     s3_settings: S3Settings, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unchecked(source: pa.NativeFile, ask: s3_input.Ask, name: str) -> s3_input.S3Input:
-        return s3_input.open_s3_input(source, ask, name, checks_length=False)
+    def unchecked(opened: s3_input.Opened, ask: s3_input.Ask, name: str) -> s3_input.S3Input:
+        return s3_input.open_s3_input(opened, ask, name, checks_length=False)
 
     monkeypatch.setattr(s3, "open_s3_input", unchecked)
     with pytest.raises((DataCorrupted, AssertionError)):

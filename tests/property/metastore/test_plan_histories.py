@@ -338,7 +338,12 @@ async def play_history(store: Store, name: str, history: list[Action], asked: li
     use_cases = UseCases(store, "file:///warehouse")
     await use_cases.catalog.create_database("shop", if_not_exists=True)
     table, _ = await use_cases.catalog.create_table(
-        TableName("shop", name), SCHEMA, primary_key=["day", "id"], partition_by=["day"], options={"bucket": "3"}
+        TableName("shop", name),
+        SCHEMA,
+        primary_key=["day", "id"],
+        partition_by=["day"],
+        options={"bucket": "3"},
+        by=EVERYONE,
     )
     played = History(use_cases, Packer(store, HeavyWork(), 1), table.table_uuid)
     for action in history:

@@ -1,8 +1,14 @@
-"""An S3 server for tests: the fixture `s3_settings`, to be imported by the conftest of those that use it."""
+"""An S3 server for tests: the fixture `s3_settings`, to be imported by the conftest of those that use it.
+
+It has a token service with the role `VEND_ROLE`, and enforces the policies of sessions.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -20,6 +26,10 @@ ACCESS_KEY = "lake"
 SECRET_KEY = "lake-secret-5d1f"
 START_TIMEOUT_S = 60.0
 _PROGRAM = Path(sys.executable).with_name("weed")
+VEND_ROLE = "arn:aws:iam::role/tables"
+"""It may do everything in the bucket."""
+SESSION_S = 6
+"""How long the keys of sessions last, whatever is requested; Amazon's last 900 s at least."""
 PORT_FLAGS = (
     "master.port",
     "master.port.grpc",
@@ -49,7 +59,8 @@ def s3_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Settings
 def running_s3(folder: Path) -> Iterator[S3Settings]:
     """A SeaweedFS server with the bucket `lake`, on free loopback ports, whose files are in a folder."""
     ports = dict(zip(PORT_FLAGS, free_ports(len(PORT_FLAGS)), strict=True))
-    environment = {**os.environ, "AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+    for name, content in (("s3.json", _make_identities()), ("iam.json", _make_roles())):
+        (folder / name).write_text(json.dumps(content))
     arguments = [f"-{flag}={port}" for flag, port in ports.items()]
     arguments += [
         f"-dir={folder}",
@@ -58,13 +69,15 @@ def running_s3(folder: Path) -> Iterator[S3Settings]:
         "-webdav=false",
         "-admin.ui=false",
         "-bucket=lake",
+        f"-s3.config={folder}/s3.json",
+        f"-s3.iam.config={folder}/iam.json",
         # Servers that nobody asks, on ports of their own choice.
         "-s3.port.iceberg=0",
         "-s3.port.lance=0",
     ]
     settings = S3Settings(f"http://127.0.0.1:{ports['s3.port']}", "us-east-1", ACCESS_KEY, SECRET_KEY)
     with (folder / "weed.log").open("wb") as log:
-        server = subprocess.Popen([_PROGRAM, "mini", *arguments], env=environment, cwd=folder, stdout=log, stderr=log)
+        server = subprocess.Popen([_PROGRAM, "mini", *arguments], cwd=folder, stdout=log, stderr=log)
     try:
         _wait_until_ready(server, settings, folder / "weed.log")
         yield settings
@@ -75,6 +88,36 @@ def running_s3(folder: Path) -> Iterator[S3Settings]:
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait(20)
+
+
+def _make_identities() -> object:
+    credentials = [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}]
+    return {"identities": [{"name": "lake", "credentials": credentials, "actions": ["Admin"]}]}
+
+
+def _make_roles() -> object:
+    def policy(**statement: object) -> object:
+        return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **statement}]}
+
+    everything = policy(Action="s3:*", Resource=["arn:aws:s3:::lake", "arn:aws:s3:::lake/*"])
+    return {
+        "sts": {
+            "tokenDuration": f"{SESSION_S}s",
+            "maxSessionLength": f"{SESSION_S}s",
+            "issuer": "seaweedfs-sts",
+            "signingKey": base64.b64encode(secrets.token_bytes(32)).decode(),
+        },
+        "policy": {"defaultEffect": "Deny", "storeType": "memory"},
+        "roles": [
+            {
+                "roleName": "tables",
+                "roleArn": VEND_ROLE,
+                "trustPolicy": policy(Principal={"AWS": "*"}, Action=["sts:AssumeRole"]),
+                "attachedPolicies": ["everything"],
+            }
+        ],
+        "policies": [{"name": "everything", "document": everything}],
+    }
 
 
 def _wait_until_ready(server: subprocess.Popen[bytes], settings: S3Settings, log: Path) -> None:

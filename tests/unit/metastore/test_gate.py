@@ -60,7 +60,9 @@ def run(test: Callable[[FailingStore, UseCases, TableInfo], Coroutine[Any, Any, 
         store = FailingStore()
         use_cases = UseCases(store, "file:///w", limits=Limits(**limits))
         await use_cases.catalog.create_database("d")
-        table, _ = await use_cases.catalog.create_table(TableName("d", "t"), pa.schema([("id", pa.int64())]))
+        table, _ = await use_cases.catalog.create_table(
+            TableName("d", "t"), pa.schema([("id", pa.int64())]), by=EVERYONE
+        )
         await test(store, use_cases, table)
         await use_cases.close()
 

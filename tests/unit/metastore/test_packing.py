@@ -82,7 +82,9 @@ def test_removed_files_are_left_out_of_ranges_that_stay(monkeypatch: pytest.Monk
         use_cases = UseCases(store, "file:///w")
         packer = Packer(store, HeavyWork(), 1)
         await use_cases.catalog.create_database("d")
-        table, _ = await use_cases.catalog.create_table(TableName("d", "t"), pa.schema([("id", pa.int64())]))
+        table, _ = await use_cases.catalog.create_table(
+            TableName("d", "t"), pa.schema([("id", pa.int64())]), by=EVERYONE
+        )
 
         async def commit(identifier: int, count: int, *remove: int) -> None:
             attempt = (await use_cases.staging.stage_attempt([table.table_uuid], "w", by=EVERYONE)).attempt_id

@@ -27,7 +27,7 @@ async def make(store: MemoryStore, **limits: int) -> tuple[UseCases, TableInfo]:
     use_cases = UseCases(store, "file:///w", limits=Limits(**limits))
     await use_cases.catalog.create_database("d", if_not_exists=True)
     schema = pa.schema([("id", pa.int64())])
-    table, _ = await use_cases.catalog.create_table(TableName("d", "t"), schema, if_not_exists=True)
+    table, _ = await use_cases.catalog.create_table(TableName("d", "t"), schema, if_not_exists=True, by=EVERYONE)
     return use_cases, table
 
 

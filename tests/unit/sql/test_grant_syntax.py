@@ -71,8 +71,10 @@ def session() -> Iterator[SqlSession]:
 
 
 def test_what_they_do(session: SqlSession) -> None:
-    assert session.execute("GRANT READER ON orders TO 'ann'").message == "ann is reader of shop.orders now."
-    assert session.execute("GRANT OWNER ON DATABASE shop TO 'team'").message == "team is owner of shop now."
+    # The metastore of this test identifies no callers.
+    idle = "It has no effect: this metastore has no tokens, so each caller may do everything."
+    assert session.execute("GRANT READER ON orders TO 'ann'").message == f"ann is reader of shop.orders now. {idle}"
+    assert session.execute("GRANT OWNER ON DATABASE shop TO 'team'").message == f"team is owner of shop now. {idle}"
     shown = session.execute("SHOW GRANTS ON TABLE orders").rows
     assert shown is not None
     assert shown.select(["scope", "principal", "level"]).to_pylist() == [

@@ -14,16 +14,22 @@ LEVELS = click.Choice([level.name.lower() for level in GrantLevel])
     cls=LakelogCommand,
     example=("lakelog grant owner shop --to team-a", "lakelog grant reader shop.orders --to ann"),
 )
-@click.argument("level", type=LEVELS)
+@click.argument("level", type=LEVELS, metavar="LEVEL")
 @click.argument("scope", metavar="DATABASE[.TABLE]")
 @click.option("--to", required=True, metavar="NAME", help="The caller, as the metastore knows it by its token.")
 @pass_invocation
 def grant(invocation: Invocation, level: str, scope: str, to: str) -> None:
     """Let a caller read, write or own a database or a table.
 
-    A grant on a database counts for all its tables, also for later ones. A reader reads, a writer also changes rows, an
-    owner also alters, drops and grants. A caller that has another level there has this one from now on. For admins and
-    owners.
+    LEVEL is reader, writer or owner. A grant on a database counts for all its tables, also for later ones. A reader
+    reads, a writer also changes rows, an owner also alters, drops and grants. A caller that has another level there has
+    this one from now on. For admins and owners.
     """
-    invocation.catalog.grants.grant(level, scope, to)
-    invocation.printer.done(f"{to} is {level} of {scope} now.", {"scope": scope, "principal": to, "level": level})
+    counts = invocation.catalog.grants.grant(level, scope, to)
+    record = {"scope": scope, "principal": to, "level": level, "has_effect": counts}
+    invocation.printer.done(f"{to} is {level} of {scope} now.", record)
+    if not counts:
+        invocation.printer.note(
+            "It has no effect yet: this metastore has no tokens and identifies no callers, so each may do everything. "
+            "Start it with --token-file."
+        )

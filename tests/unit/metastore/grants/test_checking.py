@@ -65,7 +65,7 @@ class World:
     async def open(self) -> World:
         await self.use_cases.catalog.create_database("shop")
         schema = pa.schema([("id", pa.int64())])
-        table, _ = await self.use_cases.catalog.create_table(TableName("shop", "orders"), schema)
+        table, _ = await self.use_cases.catalog.create_table(TableName("shop", "orders"), schema, by=EVERYONE)
         self.uuid = table.table_uuid
         return self
 
@@ -174,7 +174,7 @@ def test_only_a_change_is_announced() -> None:
         grants = Grants(world.store, world.checks, changed.append)
         for level in (READER, READER, WRITER, WRITER, READER):
             granted = await grants.grant("shop", "orders", level, "bob", by=EVERYONE)
-            assert granted.level is level
+            assert granted.grant.level is level
         await grants.revoke("shop", "orders", "bob")
         assert changed == ["bob"] * 4
 

@@ -1,0 +1,226 @@
+"""The use case: keys of the object store for the files of one table.
+
+The server has checked the caller's right, and checks it once more when the keys are there. So a grant that was taken
+back in between gives no keys. Keys that were vended stay usable until they end: no store takes them back.
+
+Invariants:
+
+1. Keys are for the location that the catalog holds for the table, never for one that a caller names.
+2. Keys that were requested for one caller, table and access are given to no other.
+3. Every answer with keys has its line in the log, before the answer is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from lakelog.clock import Clock
+from lakelog.errors import Unavailable
+from lakelog.format.tables.credentials import StoreCredentials
+
+from ..ownership import Principal
+from ..store.transaction import Store, Transaction, run_transaction
+from ..store.validation import check_uuid
+from ..tables.dropped import explain_gone
+from .policy import make_policy
+from .token_service import CREDENTIALS_UNAVAILABLE, SessionKeys
+
+_THREADS: Final = 8
+"""Requests to the token service at once; each takes some tenths of a second."""
+
+_WAIT_S: Final = 15.0
+"""How long a caller waits for keys, with its turn."""
+
+_REUSED_PART: Final = 0.75
+"""Keys are given again to the same caller as long as this part of their time is left: a hundred executors of a job are
+one request to the token service. Clients renew theirs at about half of the time that is left."""
+
+_MOST_KEPT: Final = 5000
+"""Keys that are kept to be given again; some 3 KB each."""
+
+
+class KeySource(Protocol):
+    """Where keys come from; blocks."""
+
+    def request_keys(self, session: str, policy: str) -> SessionKeys:
+        """As `TokenService.request_keys`."""
+        ...
+
+
+@dataclass(frozen=True)
+class VendSettings:
+    """How keys are vended.
+
+    Args:
+        source: Where they come from.
+        partition: As `find_partition`.
+        duration_s: How long they last.
+    """
+
+    source: KeySource
+    partition: str
+    duration_s: int
+
+
+@dataclass(frozen=True)
+class Vended:
+    """Keys that were given to a caller, for the log. It holds no secret.
+
+    Args:
+        caller: The name of the caller; empty: the metastore identifies none.
+        table: The full name of the table.
+        table_uuid: The table.
+        access: `read` or `write`.
+        expires_at_ms: When they end.
+    """
+
+    caller: str
+    table: str
+    table_uuid: str
+    access: str
+    expires_at_ms: int
+
+
+Recheck = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class _Scope:
+    caller: str
+    table_uuid: str
+    writes: bool
+
+
+@dataclass(frozen=True)
+class _Table:
+    name: str
+    location: str
+
+
+@dataclass
+class _Kept:
+    """Keys, or the request for them, and when they end by the metastore's own clocks."""
+
+    request: asyncio.Future[SessionKeys]
+    ends_at_s: float = field(default=0.0)
+
+
+class Vending:
+    """The use cases of credentials. Runs on one event loop.
+
+    Args:
+        store: Has the tables.
+        clock: Gives the time.
+        settings: How keys are vended; None: not at all.
+        note: Called with what was vended, before the answer.
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, settings: VendSettings | None, note: Callable[[Vended], None]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._note = note
+        self._kept: OrderedDict[_Scope, _Kept] = OrderedDict()
+        self._pool = None if settings is None else ThreadPoolExecutor(_THREADS, "lakelog-vending")
+
+    async def vend_read_credentials(
+        self, table_uuid: str, *, check_right: Recheck | None = None, by: Principal
+    ) -> StoreCredentials | None:
+        return await self._vend(table_uuid, by, check_right, writes=False)
+
+    async def vend_write_credentials(
+        self, table_uuid: str, *, check_right: Recheck | None = None, by: Principal
+    ) -> StoreCredentials | None:
+        return await self._vend(table_uuid, by, check_right, writes=True)
+
+    async def _vend(
+        self, table_uuid: str, by: Principal, check_right: Recheck | None, *, writes: bool
+    ) -> StoreCredentials | None:
+        check_uuid("table_uuid", table_uuid)
+        table = await run_transaction(self._store, lambda tx: _find(tx, table_uuid))
+        if self._settings is None or not table.location.startswith("s3://"):
+            return None
+        keys, left_s = await self._find_keys(_Scope(by.name, table_uuid, writes), table)
+        if check_right is not None:
+            await check_right()
+        if left_s <= 0:
+            raise Unavailable(
+                f"The keys for {table.name} that came from the store's token service have ended already. An operator "
+                "must compare the clocks of both.",
+                reason=CREDENTIALS_UNAVAILABLE,
+            )
+        expires_at_ms = self._clock.now_ms() + int(left_s * 1000)
+        self._note(Vended(by.name, table.name, table_uuid, "write" if writes else "read", expires_at_ms))
+        found = keys.keys
+        return StoreCredentials(
+            found.access_key_id,
+            found.secret_access_key,
+            found.session_token or "",
+            expires_at_ms,
+            int(left_s * 1000),
+        )
+
+    async def _find_keys(self, scope: _Scope, table: _Table) -> tuple[SessionKeys, float]:
+        """Keys, and how long they last."""
+        assert self._settings is not None, "the caller has looked"
+        kept = self._kept.get(scope)
+        if kept is not None and kept.request.done():
+            left_s = kept.ends_at_s - self._clock.monotonic_s()
+            if left_s < _REUSED_PART * self._settings.duration_s:
+                kept = None
+        if kept is None:
+            kept = self._kept[scope] = _Kept(asyncio.ensure_future(self._request(scope, table)))
+            kept.request.add_done_callback(lambda done: self._settle(scope, kept, done))
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(scope)
+        try:
+            async with asyncio.timeout(_WAIT_S):
+                # Others may wait for it, too.
+                keys = await asyncio.shield(kept.request)
+        except TimeoutError:
+            raise Unavailable(
+                f"No keys for {table.name} came from the store's token service within {_WAIT_S:g} s. Try again.",
+                reason=CREDENTIALS_UNAVAILABLE,
+            ) from None
+        return keys, kept.ends_at_s - self._clock.monotonic_s()
+
+    async def _request(self, scope: _Scope, table: _Table) -> SessionKeys:
+        settings = self._settings
+        assert settings is not None, "the caller has looked"
+        policy = make_policy(settings.partition, table.location, writes=scope.writes)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, settings.source.request_keys, scope.caller, policy)
+
+    def _settle(self, scope: _Scope, kept: _Kept, done: asyncio.Future[SessionKeys]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            if self._kept.get(scope) is kept:
+                del self._kept[scope]
+            return
+        assert self._settings is not None, "it was requested"
+        # Not longer than was requested: the clock of the token service may be wrong.
+        left_s = (done.result().expires_at_ms - self._clock.now_ms()) / 1000
+        kept.ends_at_s = self._clock.monotonic_s() + min(left_s, self._settings.duration_s)
+
+    def close(self) -> None:
+        """Ends its threads; idempotent."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+async def _find(tx: Transaction, table_uuid: str) -> _Table:
+    live = await tx.find_table_by_uuid(table_uuid)
+    if live is not None:
+        return _Table(str(live.info.name), live.info.location)
+    # The files of a dropped table are purged by a job, and its readers may still be reading.
+    dropped = await tx.find_dropped(table_uuid)
+    if dropped is None:
+        raise await explain_gone(tx, table_uuid)
+    return _Table(str(dropped.name), dropped.location)

@@ -1,0 +1,216 @@
+"""The use case of vended keys: their location, their caller, requests to the token service, and the log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakelog.clock import SystemClock
+from lakelog.errors import InvalidArgument, NotFound, PermissionDenied, Unavailable
+from lakelog.format.tables.table import TableInfo, TableName
+from metastore.credentials.signing import SigningKeys
+from metastore.credentials.token_service import SessionKeys
+from metastore.credentials.vending import Vended, Vending, VendSettings
+from metastore.memory import MemoryStore
+from metastore.ownership import EVERYONE, Principal
+from metastore.use_cases import UseCases
+
+ANN, BEN = Principal("ann"), Principal("ben")
+DURATION_S = 900
+
+
+class HandClock(SystemClock):
+    """Goes on when a test says so."""
+
+    def __init__(self) -> None:
+        self.at_s = 1000.0
+
+    def monotonic_s(self) -> float:
+        return self.at_s
+
+    def now_ms(self) -> int:
+        return int(self.at_s * 1000)
+
+
+class FakeSource:
+    """Gives keys with a number, for as long as requested by its own clock."""
+
+    def __init__(self, clock: HandClock) -> None:
+        self._clock = clock
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.error: Exception | None = None
+        self.go = threading.Event()
+        self.go.set()
+        self.ahead_s = 0.0
+
+    def request_keys(self, session: str, policy: str) -> SessionKeys:
+        self.asked.append((session, json.loads(policy)))
+        self.go.wait(10)
+        if self.error is not None:
+            raise self.error
+        number = len(self.asked)
+        expires_at_s = self._clock.at_s + self.ahead_s + DURATION_S
+        return SessionKeys(SigningKeys(f"id-{number}", f"secret-{number}", "token"), int(expires_at_s * 1000))
+
+
+class World:
+    def __init__(self, use_cases: UseCases, clock: HandClock, source: FakeSource) -> None:
+        self.use_cases, self.clock, self.source = use_cases, clock, source
+        self.noted: list[Vended] = []
+        self.vending = Vending(
+            use_cases.staging._store, clock, VendSettings(source, "aws", DURATION_S), self.noted.append
+        )
+
+    async def make(self, name: str) -> TableInfo:
+        schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+        table, _ = await self.use_cases.catalog.create_table(TableName("shop", name), schema, by=EVERYONE)
+        return table
+
+    async def read(self, table: TableInfo, by: Principal = ANN) -> str:
+        found = await self.vending.vend_read_credentials(table.table_uuid, by=by)
+        assert found is not None
+        return found.access_key_id
+
+
+def in_world(work: Callable[[World], Awaitable[None]], warehouse: str = "s3://lake/w") -> None:
+    async def run() -> None:
+        clock = HandClock()
+        use_cases = UseCases(MemoryStore(SystemClock()), warehouse, planners=())
+        await use_cases.catalog.create_database("shop")
+        world = World(use_cases, clock, FakeSource(clock))
+        try:
+            await work(world)
+        finally:
+            world.vending.close()
+            await use_cases.close()
+
+    asyncio.run(run())
+
+
+def test_keys_are_for_the_tables_own_location_and_are_noted() -> None:
+    async def work(world: World) -> None:
+        table = await world.make("orders")
+        found = await world.vending.vend_write_credentials(table.table_uuid, by=ANN)
+        assert found is not None
+        assert (found.secret_access_key, found.session_token, found.valid_ms) == ("secret-1", "token", 900_000)
+        ((session, policy),) = world.source.asked
+        assert session == "ann"
+        assert policy["Statement"][0]["Resource"] == [f"arn:aws:s3:::lake/w/{table.table_uuid}/*"]
+        assert world.noted == [Vended("ann", "shop.orders", table.table_uuid, "write", 1_900_000)]
+        for shown in (repr(found), repr(world.noted), repr(SigningKeys("id-1", "secret-1", "token"))):
+            assert not any(secret in shown for secret in ("secret-1", "id-1", "'token'"))
+
+    in_world(work)
+
+
+def test_keys_are_given_again_to_the_same_caller_only() -> None:
+    async def work(world: World) -> None:
+        orders, users = await world.make("orders"), await world.make("users")
+        assert [await world.read(orders), await world.read(orders)] == ["id-1", "id-1"]
+        assert await world.read(orders, BEN) == "id-2"
+        assert await world.read(users) == "id-3"
+        written = await world.vending.vend_write_credentials(orders.table_uuid, by=ANN)
+        assert written is not None
+        assert written.access_key_id == "id-4"
+        world.clock.at_s += 0.25 * DURATION_S
+        again = await world.vending.vend_read_credentials(orders.table_uuid, by=ANN)
+        assert again is not None
+        assert (again.access_key_id, again.valid_ms) == ("id-1", 675_000)
+        world.clock.at_s += 1
+        assert await world.read(orders) == "id-5"
+        # Each answer is noted, also one with keys that were given before.
+        assert [each.caller for each in world.noted] == ["ann", "ann", "ben", "ann", "ann", "ann", "ann"]
+
+    in_world(work)
+
+
+def test_those_who_come_at_once_share_one_request_and_an_error_is_not_kept() -> None:
+    async def work(world: World) -> None:
+        table = await world.make("orders")
+        world.source.go.clear()
+        waiting = [asyncio.create_task(world.read(table)) for _ in range(20)]
+        while not world.source.asked:
+            await asyncio.sleep(0.001)
+        waiting.pop().cancel()
+        world.source.go.set()
+        assert set(await asyncio.gather(*waiting)) == {"id-1"}
+        world.clock.at_s += DURATION_S
+        world.source.error = Unavailable("It does not answer.")
+        with pytest.raises(Unavailable):
+            await world.read(table)
+        world.source.error = None
+        assert await world.read(table) == "id-3"
+        assert len(world.noted) == 20
+
+    in_world(work)
+
+
+@pytest.mark.parametrize("looks_again", [True, False])
+def test_a_right_that_was_taken_back_meanwhile_gives_no_keys(looks_again: bool) -> None:
+    async def work(world: World) -> None:
+        table = await world.make("orders")
+
+        async def refuse() -> None:
+            assert world.source.asked, "the check is made when the keys are there"
+            raise PermissionDenied("ann has no grant.")
+
+        # The control: without the check there are keys.
+        vend = world.vending.vend_read_credentials(
+            table.table_uuid, check_right=refuse if looks_again else None, by=ANN
+        )
+        if looks_again:
+            with pytest.raises(PermissionDenied):
+                await vend
+        else:
+            assert await vend is not None
+        assert len(world.noted) == (0 if looks_again else 1)
+
+    in_world(work)
+
+
+def test_a_clock_that_is_wrong_gives_no_keys_for_longer_and_none_that_have_ended() -> None:
+    async def work(world: World) -> None:
+        table = await world.make("orders")
+        world.source.ahead_s = 7200
+        found = await world.vending.vend_read_credentials(table.table_uuid, by=ANN)
+        assert found is not None
+        assert found.valid_ms == DURATION_S * 1000
+        world.source.ahead_s = -7200
+        with pytest.raises(Unavailable, match="compare the clocks"):
+            await world.read(table, BEN)
+
+    in_world(work)
+
+
+def test_tables_that_are_dropped_have_keys_and_unknown_ones_have_none() -> None:
+    async def work(world: World) -> None:
+        table = await world.make("orders")
+        await world.use_cases.catalog.drop_table(table.name)
+        assert await world.read(table) == "id-1"
+        assert world.noted[0].table == "shop.orders"
+        with pytest.raises(NotFound):
+            await world.vending.vend_read_credentials("0" * 32, by=ANN)
+        with pytest.raises(InvalidArgument, match="table_uuid"):
+            await world.vending.vend_read_credentials("../etc", by=ANN)
+
+    in_world(work)
+
+
+def test_a_metastore_that_vends_nothing_answers_without_keys() -> None:
+    async def without(world: World) -> None:
+        table = await world.make("orders")
+        assert await world.use_cases.vending.vend_read_credentials(table.table_uuid, by=ANN) is None
+
+    async def local(world: World) -> None:
+        table = await world.make("orders")
+        assert await world.vending.vend_write_credentials(table.table_uuid, by=ANN) is None
+        assert (world.source.asked, world.noted) == ([], [])
+
+    in_world(without)
+    in_world(local, "file:///warehouse")
