@@ -11,9 +11,10 @@ from .log_tables import log_topic
 from .publish_tables import publish_state
 from .retention_tables import tag
 from .service_tables import service
+from .waiting_tables import waiting_work
 
 # It does not matter which table of another module is named: importing the module declares all of its tables.
-_DECLARED: Final = (access_grant, tag, full_count, log_topic, publish_state, service)
+_DECLARED: Final = (access_grant, tag, full_count, log_topic, publish_state, service, waiting_work)
 assert {each.metadata for each in _DECLARED} == {tables.metadata}, "the tables belong to one database"
 
 metadata: Final = tables.metadata

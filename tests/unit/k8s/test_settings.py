@@ -41,7 +41,7 @@ def test_every_metric_that_is_named_exists(variant: str) -> None:
 @pytest.mark.parametrize(
     ("name", "gone", "said"),
     [
-        ("production+keda", "lakelog_metastore_log_behind_seconds", "ScaledObject publisher: nothing measures"),
+        ("production+keda", "lakelog_metastore_publish_lag_seconds", "ScaledObject publisher: nothing measures"),
         ("production+monitoring", "lakelog_metastore_waiting_commits", "LakelogCommitsWait: nothing measures"),
         ("production+monitoring", "lakelog_server_rotation_refused", "LakelogRotationRefused: nothing measures"),
         ("production+monitoring", "lakelog_reader_subscriptions", "panel Subscriptions: nothing measures"),
