@@ -25,8 +25,8 @@ PLAN_INTERVAL_S: Final = 0.5
 CLEAN_INTERVAL_S: Final = 600.0
 """The attempts that a step finds were left at least an hour ago, and they only cost storage."""
 
-WAITING_INTERVAL_S: Final = 5.0
-"""Each step reads a row; twice as often as some metastore measures, so that all show a measurement soon."""
+WAITING_INTERVAL_S: Final = 10.0
+"""A step reads a row, and measures if no metastore has done so for as long: what is shown is 20 seconds old at most."""
 
 OVERDUE_INTERVAL_S: Final = 60.0
 """A snapshot that is retained for too long has been so for hours."""
