@@ -55,6 +55,8 @@ def open_cluster(bench: Bench) -> Iterator[Cluster]:
     reason = why_not()
     if reason:
         raise WrongAnswerError(reason)
+    # Users in containers must get through to their volumes.
+    bench.folder.chmod(0o711)
     with Cluster(bench.folder / "cluster") as cluster:
         cluster.kubectl("apply", "-k", OVERLAY)
         wait_until_ready(cluster)

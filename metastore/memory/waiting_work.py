@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakelog.format.retention.consumer import Consumer
+from lakelog.format.retention.consumer import SERVED_BY, Consumer
 from lakelog.format.tables.snapshot import SnapshotKind
 
 from ..store.logs import LogTopic, TopicLife
@@ -14,6 +14,7 @@ from ..store.waiting_work import (
     SILENT_MS,
     ConsumerLag,
     ConsumerLags,
+    ConsumerState,
     LogLag,
     LogLags,
     MeasuredWork,
@@ -52,12 +53,13 @@ class MemoryWaitingWork(MemoryLogs, WaitingWorkTransaction):
     async def measure_consumers(self) -> list[ConsumerLags]:
         tables = {table.table_id: table for table in self._live()}
         since_ms = self._clock.now_ms() - SILENT_MS
-        states: dict[bool, list[ConsumerLag]] = {}
+        states: dict[ConsumerState, list[ConsumerLag]] = {}
         for (table_id, _), each in self._state.consumers.items():
             if table_id in tables and each.snapshot_id is not None:
-                is_read = bool(each.holder) and each.used_at_ms > since_ms
-                states.setdefault(is_read, []).append(self._find_consumer_lag(tables[table_id], each, each.snapshot_id))
-        return [_sum(is_read, states[is_read]) for is_read in sorted(states)]
+                states.setdefault(_find_state(each, since_ms), []).append(
+                    self._find_consumer_lag(tables[table_id], each, each.snapshot_id)
+                )
+        return [_sum(state, states[state]) for state in sorted(states)]
 
     def _find_log_lag(self, topic: LogTopic) -> LogLag:
         (table,) = (table for table in self._live() if table.new.table_uuid == topic.table_uuid)
@@ -85,8 +87,14 @@ class MemoryWaitingWork(MemoryLogs, WaitingWorkTransaction):
         return snapshots, self._clock.now_ms() - table.snapshots[first - 1].committed_at_ms
 
 
-def _sum(is_read: bool, lags: Sequence[ConsumerLag]) -> ConsumerLags:
+def _find_state(consumer: Consumer, since_ms: int) -> ConsumerState:
+    if not consumer.holder or consumer.used_at_ms <= since_ms:
+        return "silent"
+    return "served" if consumer.holder.startswith(SERVED_BY) else "read"
+
+
+def _sum(state: ConsumerState, lags: Sequence[ConsumerLag]) -> ConsumerLags:
     most = max(lag.snapshots for lag in lags)
     named = sorted(lags, key=lambda lag: (-lag.behind_ms, -lag.snapshots, lag.table, lag.consumer_id))[:MAX_NAMED]
     longest_ms = max(lag.behind_ms for lag in lags)
-    return ConsumerLags(is_read, len(lags), most, longest_ms, tuple(lag for lag in named if lag.snapshots))
+    return ConsumerLags(state, len(lags), most, longest_ms, tuple(lag for lag in named if lag.snapshots))

@@ -7,6 +7,7 @@ import json
 from typing import Any, Final
 
 from lakelog.format.jobs.queue import JobQueue
+from lakelog.format.retention.consumer import SERVED_BY
 
 from ..store.waiting_work import (
     MAX_COUNTED_SNAPSHOTS,
@@ -57,7 +58,8 @@ _CONSUMERS: Final = f"""
 WITH lag AS (
     SELECT t.table_id, t.database || '.' || t.name AS name, c.consumer_id, c.snapshot_id AS done, d.snapshots,
         CASE WHEN d.snapshots > 0 THEN greatest(coalesce({NOW_MS} - s.committed_at_ms, 0), 0) ELSE 0 END AS behind_ms,
-        c.holder <> '' AND c.used_at_ms > {NOW_MS} - %s::bigint AS is_read
+        CASE WHEN c.holder = '' OR c.used_at_ms <= {NOW_MS} - %s::bigint THEN 'silent'
+            WHEN starts_with(c.holder, '{SERVED_BY}') THEN 'served' ELSE 'read' END AS state
     FROM consumer c
     JOIN catalog_table t ON t.table_id = c.table_id AND t.dropped_at_ms IS NULL
     JOIN table_head h ON h.table_id = c.table_id
@@ -66,16 +68,16 @@ WITH lag AS (
         AND s.snapshot_id = CASE WHEN d.snapshots > 0 THEN greatest(c.snapshot_id + 1, h.earliest_snapshot_id) END
     WHERE c.snapshot_id IS NOT NULL
 ), ranked AS (
-    SELECT *, count(*) OVER state AS count, max(snapshots) OVER state AS most, max(behind_ms) OVER state AS longest_ms,
-        row_number() OVER (PARTITION BY is_read ORDER BY behind_ms DESC, snapshots DESC, name, consumer_id) AS rank
-    FROM lag WINDOW state AS (PARTITION BY is_read)
+    SELECT *, count(*) OVER s AS count, max(snapshots) OVER s AS most, max(behind_ms) OVER s AS longest_ms,
+        row_number() OVER (PARTITION BY state ORDER BY behind_ms DESC, snapshots DESC, name, consumer_id) AS rank
+    FROM lag WINDOW s AS (PARTITION BY state)
 )
-SELECT r.is_read, r.count, r.most, r.longest_ms, r.name, r.consumer_id, r.snapshots, r.behind_ms,
+SELECT r.state, r.count, r.most, r.longest_ms, r.name, r.consumer_id, r.snapshots, r.behind_ms,
     CASE WHEN r.snapshots <= %s THEN (
         SELECT coalesce(sum(s.added_rows), 0)::bigint FROM snapshot s
         WHERE s.table_id = r.table_id AND s.snapshot_id > r.done AND s.kind <> 'COMPACT'
     ) END
-FROM ranked r WHERE r.rank <= %s ORDER BY r.is_read, r.rank
+FROM ranked r WHERE r.rank <= %s ORDER BY r.state, r.rank
 """
 
 
@@ -95,19 +97,23 @@ class PostgresWaitingWork(InSession, WaitingWorkTransaction):
 
     async def measure_logs(self) -> LogLags:
         rows = await self._session.read(_LOGS, (MAX_NAMED,))
-        return LogLags(*rows[0][4:], tuple(LogLag(*row[:4]) for row in rows)) if rows else LogLags()
+        if not rows:
+            return LogLags()
+        lagging, snapshots, longest_ms = rows[0][4:]
+        return LogLags(lagging, snapshots, longest_ms, tuple(LogLag(*row[:4]) for row in rows))
 
     async def measure_consumers(self) -> list[ConsumerLags]:
         parameters = (str(SILENT_MS), MAX_COUNTED_SNAPSHOTS, MAX_NAMED)
         rows = await self._session.read(_CONSUMERS, parameters)
         states = dict.fromkeys(row[0] for row in rows)
-        return [_lags([row for row in rows if row[0] == is_read]) for is_read in states]
+        return [_lags([row for row in rows if row[0] == state]) for state in states]
 
 
 def _lags(rows: list[Row]) -> ConsumerLags:
     """Of one state."""
     named = tuple(ConsumerLag(*row[4:]) for row in rows if row[6])
-    return ConsumerLags(*rows[0][:4], named)
+    state, count, most, longest_ms = rows[0][:4]
+    return ConsumerLags(state, count, most, longest_ms, named)
 
 
 def _measured(row: Row) -> MeasuredWork:

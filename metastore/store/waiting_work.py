@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 from lakelog.format.jobs.queue import JobQueue
 
@@ -15,6 +15,9 @@ MAX_COUNTED_SNAPSHOTS: Final = 1000
 
 SILENT_MS: Final = 60_000
 """A reader silent for this long does not read any more: it reports every 15 seconds."""
+
+
+ConsumerState = Literal["served", "read", "silent"]
 
 
 @dataclass(frozen=True)
@@ -75,14 +78,15 @@ class ConsumerLags:
     """How far the consumers of one state lag. Those that never did a snapshot have no position, so they do not count.
 
     Args:
-        is_read: Whether a reader reported for them within a minute.
+        state: `served`: the reader service reads for them; `read`: another program does, and both have reported within
+            a minute; `silent`: no reader has.
         count: How many there are.
         most_snapshots: The most snapshots that one of them has not done.
         longest_ms: How long ago the first snapshot was committed that one of them has not done; 0: there is none.
         named: Those that lag for longest; at most `MAX_NAMED`. Those that do not lag are left out.
     """
 
-    is_read: bool
+    state: ConsumerState
     count: int = 0
     most_snapshots: int = 0
     longest_ms: int = 0

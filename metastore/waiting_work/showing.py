@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, get_args
 
 from lakelog.format.jobs.job import CHANGELOG, CLEAN, COMPACT, DELETION_VECTORS, EXPIRE, EXPIRE_PARTITIONS, PURGE
 from lakelog.format.jobs.queue import JobQueue
 
 from ..metrics import Levels, Metrics
-from ..store.waiting_work import ConsumerLags, LogLags, WaitingWork
+from ..store.waiting_work import ConsumerLags, ConsumerState, LogLags, WaitingWork
 
 _KINDS: Final = (CHANGELOG, COMPACT, DELETION_VECTORS, EXPIRE, CLEAN, EXPIRE_PARTITIONS, PURGE)
 """Kinds are shown also while they have no jobs: a scaler needs a 0, not an absent metric."""
 
-_STATES: Final = {True: "read", False: "silent"}
+_STATES: Final[tuple[ConsumerState, ...]] = get_args(ConsumerState)
 
 _Found = tuple[Levels, tuple[str, ...], float]
 
@@ -30,7 +30,7 @@ def list_levels(work: WaitingWork, age_ms: int) -> Iterator[_Found]:
         yield "jobs", (kind, "failed"), queue.failed_count
         yield "oldest_due_seconds", (kind,), queue.oldest_due_ms / 1000
     yield from _list_logs(work.logs)
-    lags = {is_read: ConsumerLags(is_read) for is_read in _STATES} | {each.is_read: each for each in work.consumers}
+    lags = {state: ConsumerLags(state) for state in _STATES} | {each.state: each for each in work.consumers}
     for each in lags.values():
         yield from _list_consumers(each)
 
@@ -46,7 +46,7 @@ def _list_logs(logs: LogLags) -> Iterator[_Found]:
 
 
 def _list_consumers(lags: ConsumerLags) -> Iterator[_Found]:
-    state = _STATES[lags.is_read]
+    state = lags.state
     yield "consumers", (state,), lags.count
     yield "consumer_lag_snapshots", (state,), lags.most_snapshots
     yield "consumer_lag_seconds", (state,), lags.longest_ms / 1000

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from lakelog.clock import SystemClock
 from lakelog.errors import Unavailable
 from lakelog.format.jobs.job import COMPACT, FULL, STRATEGY, to_bucket_scope
-from lakelog.format.retention.consumer import ConsumerPosition
+from lakelog.format.retention.consumer import SERVED_BY, ConsumerPosition
 from lakelog.format.tables.table import TableInfo
 from metastore.metrics import MAX_SERIES, PrometheusMetrics
 from metastore.postgres.connection.connections import libpq_url
@@ -104,20 +104,25 @@ def test_the_lag_of_consumers_grows_with_commits_and_ends_with_them(metastore: I
         append(metastore, table, number)
     move(metastore, table, "read", 3, "a reader")
     move(metastore, table, "left", 1, "")
+    move(metastore, table, "served", 2, f"{SERVED_BY}pod-1 7")
     metastore.open_consumer("new", [table.table_uuid], "a reader")
     replica.step()
     assert (replica.shown("consumers", state="read"), replica.shown("consumers", state="silent")) == (1, 1)
     assert replica.shown("consumer_lag_snapshots", state="read") == 1
+    assert (replica.shown("consumers", state="served"), replica.shown("consumer_lag_snapshots", state="served")) == (
+        1,
+        2,
+    )
     assert replica.shown("consumer_lag_snapshots", state="silent") == 3
     assert (replica.shown("consumer_lag_seconds", state="silent") or 0) > 0
     named = {"table": str(table.name), "consumer": "left", "state": "silent"}
     assert replica.shown("slow_consumer_snapshots", **named) == 3
     added = sum(each.added_rows for each in metastore.list_snapshots(table.table_uuid).snapshots[1:4])
     assert replica.shown("slow_consumer_rows", **named) == added > 0
-    for consumer_id in ("read", "left"):
+    for consumer_id in ("read", "left", "served"):
         move(metastore, table, consumer_id, 4, "a reader")
     replica.step()
-    assert (replica.shown("consumers", state="read"), replica.shown("consumers", state="silent")) == (2, 0)
+    assert (replica.shown("consumers", state="read"), replica.shown("consumers", state="silent")) == (3, 0)
     assert replica.shown("consumer_lag_seconds", state="read") == 0
     assert replica.count("slow_consumer_snapshots") == 0
     metastore.drop_table(table.name)
