@@ -93,7 +93,7 @@ class _Ingest:
         spawn = multiprocessing.get_context("spawn")
         self._answers: Queue[float] = spawn.Queue()
         self._target, self._name, self._keys = stack.target, name, bench.scaled(BASE_ROWS)
-        self._process = spawn.Process(target=_upsert, args=(stack.target, name, self._keys, seconds, self._answers))
+        self._process = spawn.Process(target=upsert_for, args=(stack.target, name, self._keys, seconds, self._answers))
 
     def __enter__(self) -> _Ingest:
         self._process.start()
@@ -113,7 +113,7 @@ class _Ingest:
             check_equal(f"rows of b.{self._name}", catalog.table(f"b.{self._name}").scan().count(), self._keys)
 
 
-def _upsert(target: str, name: str, keys: int, seconds: int, answers: Queue[float]) -> None:
+def upsert_for(target: str, name: str, keys: int, seconds: int, answers: Queue[float]) -> None:
     random = np.random.default_rng(7)
     batches = [q1(random.integers(0, keys, BATCH_ROWS), seed) for seed in range(4)]
     with lakelog.connect(target) as catalog:

@@ -105,6 +105,7 @@ def connect(
     token: str | None = None,
     token_file: str | None = None,
     reader: str | None = None,
+    catalog: str | None = None,
 ) -> Catalog:
     """Returns the catalog of a metastore. Connects when the catalog is first used.
 
@@ -125,9 +126,13 @@ def connect(
         reader: `host:port` of a reader service that reads files for subscriptions; several replicas are separated by
             commas. By default LAKELOG_READER; "": subscriptions read files in this process. It also gets TLS files and
             token.
+        catalog: The name of a catalog in the file LAKELOG_CATALOGS, instead of a target; by default LAKELOG_CATALOG.
+            Its entry has its own target and reader service, and may have TLS files and a token file.
 
     Raises:
-        InvalidArgument: There is no target, it is malformed, or the TLS arguments contradict each other.
+        InvalidArgument: There is no target, it is malformed, the TLS arguments contradict each other, or the file of
+            catalogs cannot be used; the message names the place.
+        NotFound: The file has no such catalog; the message lists those that it has.
     """
     import os
 
@@ -148,6 +153,7 @@ def connect(
         token=token,
         token_file=token_file,
         reader=reader,
+        catalog=catalog,
     )
     files = TlsFiles(settings.tls_ca, settings.tls_cert, settings.tls_key) if settings.tls else None
     metastore = GrpcMetastore(settings.target, tls=files, token=settings.token)
@@ -157,4 +163,11 @@ def connect(
         LocationStores(settings.s3, metastore),
         cache_folder=settings.cache_folder,
         reader=service or ReaderTarget((), files, settings.token),
+        name=settings.catalog,
+        connect=_connect_named,
     )
+
+
+def _connect_named(name: str) -> Catalog:
+    """Another catalog of the file, for names with three parts. A function of a module, so that catalogs pickle."""
+    return connect(catalog=name)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, get_args
 
+from lakelog.client.connection.catalog_file import CatalogEntry, find_catalog
 from lakelog.client.connection.tokens import FileToken, Token
 from lakelog.errors import InvalidArgument
 from lakelog.storage.lookup.copy_cache import CACHE_VARIABLE
@@ -14,6 +15,8 @@ from lakelog.storage.objects.store import LONGEST_TIMEOUT_S, MOST_ATTEMPTS, KeyC
 
 TARGET_VARIABLE: Final = "LAKELOG_TARGET"
 READER_VARIABLE: Final = "LAKELOG_READER"
+CATALOG_VARIABLE: Final = "LAKELOG_CATALOG"
+CATALOGS_VARIABLE: Final = "LAKELOG_CATALOGS"
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class ConnectSettings:
         s3: How to reach S3.
         cache_folder: The folder for local copies of data files; None: a folder for temporary files.
         reader: The reader services that read for subscriptions, as text; empty: none.
+        catalog: The catalog's name in the file of catalogs; empty: it was given by its target.
     """
 
     target: str
@@ -41,6 +45,7 @@ class ConnectSettings:
     s3: S3Settings
     cache_folder: str | None = None
     reader: str = ""
+    catalog: str = ""
 
 
 class FromEnvironment(str):
@@ -84,14 +89,17 @@ def read_connect_settings(
     token: str | None = None,
     token_file: str | None = None,
     reader: str | None = None,
+    catalog: str | None = None,
 ) -> ConnectSettings:
-    """Combines arguments and environment. Pure; an argument wins over its variable.
+    """Combines arguments, environment and the file of catalogs. An argument wins over its variable.
+
+    LAKELOG_CATALOG wins over LAKELOG_TARGET, and an argument `target` over both.
 
     Args:
-        environment: LAKELOG_TARGET, LAKELOG_READER, LAKELOG_TLS_CA, LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN,
-            LAKELOG_TOKEN_FILE, LAKELOG_CACHE_DIR and LAKELOG_S3_ENDPOINT, _REGION, _ACCESS_KEY_ID, _SECRET_ACCESS_KEY,
-            _SESSION_TOKEN, _ATTEMPTS, _TIMEOUT, _CREDENTIALS are read; for S3 the AWS_* variables count too. An empty
-            variable is as good as none.
+        environment: LAKELOG_TARGET, LAKELOG_CATALOG, LAKELOG_CATALOGS (the file), LAKELOG_READER, LAKELOG_TLS_CA,
+            LAKELOG_TLS_CERT, LAKELOG_TLS_KEY, LAKELOG_TOKEN, LAKELOG_TOKEN_FILE, LAKELOG_CACHE_DIR and
+            LAKELOG_S3_ENDPOINT, _REGION, _ACCESS_KEY_ID, _SECRET_ACCESS_KEY, _SESSION_TOKEN, _ATTEMPTS, _TIMEOUT,
+            _CREDENTIALS are read; for S3 the AWS_* variables count too. An empty variable is as good as none.
         target: `host:port`.
         tls: True: TLS, even without TLS files; False: no TLS; None: TLS if a file is given.
         tls_ca: As in `ConnectSettings`.
@@ -99,10 +107,13 @@ def read_connect_settings(
         tls_key: As in `ConnectSettings`.
         token: Identifies the caller; None: `token_file`, or a variable.
         token_file: The file that holds the token; None: `token`, or a variable.
-        reader: As in `ConnectSettings`; None: its variable.
+        reader: As in `ConnectSettings`; None: its variable, or the entry of the catalog.
+        catalog: The name of a catalog in the file; its entry takes the place of the other variables.
 
     Raises:
-        InvalidArgument: There is no target, a value is no text, or there are TLS files together with `tls=False`.
+        InvalidArgument: There is no target, a value is no text, there are TLS files together with `tls=False`, a target
+            together with a catalog, or the file of catalogs cannot be used.
+        NotFound: The file has no such catalog.
     """
     texts = {
         "target": target,
@@ -112,13 +123,26 @@ def read_connect_settings(
         "token": token,
         "token_file": token_file,
         "reader": reader,
+        "catalog": catalog,
     }
     for name, given_text in texts.items():
         if given_text is not None and not isinstance(given_text, str | os.PathLike):
             # A token is never shown, whatever its type.
             shown = f"a {type(given_text).__name__}" if name == "token" else f"{given_text!r:.80}"
-            example = "'localhost:7450'" if name in ("target", "reader") else "text"
+            example = {"target": "'localhost:7450'", "reader": "'localhost:7450'", "catalog": "'sales'"}.get(
+                name, "text"
+            )
             raise InvalidArgument(f"{name} is {shown}: give it as text, {example}.", metadata={"field": name})
+    if target and catalog:
+        raise InvalidArgument(
+            f"The target '{target}' and the catalog '{catalog}' are both given: leave one out.",
+            metadata={"field": "catalog"},
+        )
+    catalog = catalog or (None if target else environment.get(CATALOG_VARIABLE)) or ""
+    if catalog:
+        entry = find_catalog(environment.get(CATALOGS_VARIABLE), catalog, CATALOGS_VARIABLE)
+        environment = _put_first(entry, environment, has_token=bool(token or token_file))
+        tls = True if tls is None and entry.tls else tls
     target = target or environment.get(TARGET_VARIABLE) or None
     if target is None:
         raise InvalidArgument(
@@ -140,7 +164,22 @@ def read_connect_settings(
     s3 = read_s3_settings(environment)
     reader = environment.get(READER_VARIABLE, "") if reader is None else reader
     found = read_token(environment, token=token, token_file=token_file)
-    return ConnectSettings(target, ca, cert, key, use_tls, found, s3, read_cache_folder(environment), reader)
+    return ConnectSettings(target, ca, cert, key, use_tls, found, s3, read_cache_folder(environment), reader, catalog)
+
+
+def _put_first(entry: CatalogEntry, environment: Mapping[str, str], *, has_token: bool) -> Mapping[str, str]:
+    """The environment with what a catalog's entry says. Readers of another catalog are not this one's."""
+    found = dict(environment) | {TARGET_VARIABLE: entry.target, READER_VARIABLE: entry.reader}
+    if entry.token_file and not has_token:
+        found.pop("LAKELOG_TOKEN", None)
+        found["LAKELOG_TOKEN_FILE"] = entry.token_file
+    if entry.tls_ca or entry.tls_cert or entry.tls_key:
+        found |= {
+            "LAKELOG_TLS_CA": entry.tls_ca,
+            "LAKELOG_TLS_CERT": entry.tls_cert,
+            "LAKELOG_TLS_KEY": entry.tls_key,
+        }
+    return found
 
 
 def read_token(

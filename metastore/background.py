@@ -25,8 +25,8 @@ PLAN_INTERVAL_S: Final = 0.5
 CLEAN_INTERVAL_S: Final = 600.0
 """The attempts that a step finds were left at least an hour ago, and they only cost storage."""
 
-LAG_INTERVAL_S: Final = 10.0
-"""Metrics are not requested more often than this."""
+WAITING_INTERVAL_S: Final = 10.0
+"""A step reads a row, and measures if no metastore has done so for as long: what is shown is 20 seconds old at most."""
 
 OVERDUE_INTERVAL_S: Final = 60.0
 """A snapshot that is retained for too long has been so for hours."""
@@ -65,7 +65,7 @@ class Background:
             asyncio.create_task(_repeat("clean", use_cases.cleaning.step, CLEAN_INTERVAL_S)),
             asyncio.create_task(_repeat("writers", use_cases.unused_writers.step, CLEAN_INTERVAL_S)),
             asyncio.create_task(_repeat("leases", use_cases.unused_leases.step, CLEAN_INTERVAL_S)),
-            asyncio.create_task(_repeat("lags", use_cases.log_lags.step, LAG_INTERVAL_S)),
+            asyncio.create_task(_repeat("waiting work", use_cases.work_measuring.step, WAITING_INTERVAL_S)),
             asyncio.create_task(_repeat("overdue", use_cases.overdue.step, OVERDUE_INTERVAL_S)),
             asyncio.create_task(_repeat("topics", use_cases.log_topics.step, 0)),
             asyncio.create_task(_repeat("reclaim", _reclaim, RECLAIM_INTERVAL_S)),

@@ -30,7 +30,6 @@ from .jobs.pipelines import Pipelines
 from .jobs.services import Services
 from .jobs.unused_leases import UnusedLeases
 from .logs.brokers import Brokers
-from .logs.lag import LogLags
 from .logs.owner_rules import OwnerRules
 from .logs.publishing import Publishing
 from .logs.topics import LogTopics
@@ -50,6 +49,7 @@ from .tables.catalog import Catalog
 from .tables.dropped import DroppedTables
 from .tables.partitions import PartitionRules
 from .tables.table_files import TableFiles
+from .waiting_work.measuring import WorkMeasuring
 
 PLANNERS: Final[tuple[WorkPlanner, ...]] = (
     plan_compactions,
@@ -131,7 +131,6 @@ class UseCases:
         self.unused_writers = UnusedWriters(store)
         self.pending_changelogs = PendingChangelogs(store, limits, self.watches, partitions, work)
         self.log_topics = LogTopics(store, brokers or Brokers())
-        self.log_lags = LogLags(store, metrics)
         self.publishing = Publishing(store)
         self.catalog = Catalog(
             store,
@@ -157,6 +156,7 @@ class UseCases:
         self.expiry = Expiry(store, self.packer, self.jobs.due)
         self.snapshot_leases = SnapshotLeases(store)
         self.overdue = Overdue(store, metrics)
+        self.work_measuring = WorkMeasuring(store, clock, metrics)
         self.services = Services(store, limits)
         self.vending = Vending(store, clock, vend, vended)
 

@@ -15,6 +15,7 @@ import lakelog
 from lakelog.client.connection.target import Target
 from lakelog.clock import RandomIds, SystemClock
 from lakelog.format.jobs.presence import READER, ServiceState
+from lakelog.format.retention.consumer import SERVED_BY
 from lakelog.serving.http_endpoint import HttpEndpoint, open_beside
 from lakelog.serving.listening import say_ready
 from lakelog.serving.logging_setup import Logger
@@ -58,7 +59,7 @@ async def serve(config: ServeConfig, log: Logger) -> None:
             access=ways_in.access,
             max_subscriptions=config.max_subscriptions,
             caller_share=config.caller_share,
-            holder=f"reader {socket.gethostname()} {os.getpid()}",
+            holder=f"{SERVED_BY}{socket.gethostname()} {os.getpid()}",
             grace_s=config.grace_s,
         )
         server = ReaderServer(catalog, settings, SubscriptionMetrics(registry), log, RandomIds())

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from lakelog.cli.interrupts import silent_interrupts
 from lakelog.cli.output.output_format import OutputFormat
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from lakelog.client.connection.target import TlsFiles
     from lakelog.client.connection.tokens import Token
     from lakelog.client.metastore.metastore import Metastore
+    from lakelog.config import ConnectSettings
     from lakelog.sdk.catalog import Catalog
 
 DEFAULT_TARGET: Final = "localhost:7450"
@@ -31,6 +33,9 @@ class Invocation:
 
     Args:
         target: Host and port of the metastore.
+        target_given: Whether the command line, and not the environment, has it.
+        catalog_name: A catalog in the file LAKELOG_CATALOGS, instead of a target; empty: none.
+        catalog_given: Whether the command line has it.
         token: Identifies the caller; None: none.
         token_file: A file that holds such a token, instead of `token`; None: the environment may name one.
         use_tls: Whether the connection is encrypted; each TLS file implies it.
@@ -44,6 +49,9 @@ class Invocation:
     """
 
     target: str = DEFAULT_TARGET
+    target_given: bool = False
+    catalog_name: str = ""
+    catalog_given: bool = False
     token: str | None = field(default=None, repr=False)
     token_file: str | None = None
     use_tls: bool = False
@@ -61,8 +69,43 @@ class Invocation:
         return self.open_catalog(self)
 
     @property
+    def is_named(self) -> bool:
+        """Whether a catalog's name leads to the metastore. The command line wins over the environment."""
+        return bool(self.catalog_name) and (self.catalog_given or not self.target_given)
+
+    @cached_property
+    def settings(self) -> ConnectSettings:
+        """How to reach the metastore, from the options, the environment and the file of catalogs."""
+        from lakelog.config import read_connect_settings
+
+        return read_connect_settings(os.environ, **self.connect_arguments())
+
+    @property
+    def address(self) -> str:
+        """Host and port of the metastore."""
+        return self.settings.target if self.is_named else self.target
+
+    def connect_arguments(self) -> dict[str, Any]:
+        """The arguments of `lakelog.connect`."""
+        return {
+            "target": self.target if self.target_given or not self.is_named else None,
+            "catalog": self.catalog_name if self.is_named else None,
+            "token": None if self.token_file else self.token,
+            "token_file": self.token_file,
+            "tls": True if self.use_tls else None,
+            "tls_ca": self.tls_ca,
+            "tls_cert": self.tls_cert,
+            "tls_key": self.tls_key,
+        }
+
+    @property
     def tls(self) -> TlsFiles | None:
         """The files for TLS; None: plaintext."""
+        if self.is_named:
+            from lakelog.client.connection.target import TlsFiles
+
+            found = self.settings
+            return TlsFiles(found.tls_ca, found.tls_cert, found.tls_key) if found.tls else None
         if not (self.use_tls or self.tls_ca or self.tls_cert or self.tls_key):
             return None
         from lakelog.client.connection.target import TlsFiles
@@ -72,6 +115,8 @@ class Invocation:
     @property
     def sign_in(self) -> Token | None:
         """What identifies the caller."""
+        if self.is_named:
+            return self.settings.token
         from lakelog.config import read_token
 
         # `token` may be the variable's, and an option wins.
@@ -108,15 +153,7 @@ def _connect(invocation: Invocation) -> Catalog:
         import lakelog.sdk.catalog
 
     remember_secret(invocation.token or "")
-    return lakelog.connect(
-        invocation.target,
-        token=None if invocation.token_file else invocation.token,
-        token_file=invocation.token_file,
-        tls=True if invocation.use_tls else None,
-        tls_ca=invocation.tls_ca,
-        tls_cert=invocation.tls_cert,
-        tls_key=invocation.tls_key,
-    )
+    return lakelog.connect(**invocation.connect_arguments())
 
 
 def _remember(name: str, convert: Callable[[Any], Any] = lambda value: value) -> Callable[..., Any]:
@@ -124,7 +161,11 @@ def _remember(name: str, convert: Callable[[Any], Any] = lambda value: value) ->
 
     def callback(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
         if value is not None and value is not False:
-            setattr(context.ensure_object(Invocation), name, convert(value))
+            invocation = context.ensure_object(Invocation)
+            setattr(invocation, name, convert(value))
+            if name in ("target", "catalog_name") and parameter.name is not None:
+                is_given = context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+                setattr(invocation, f"{name.partition('_')[0]}_given", is_given)
         return value
 
     return callback
@@ -156,6 +197,13 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
             environment="LAKELOG_TARGET",
             metavar="HOST:PORT",
             help=f"Where the metastore listens.  [default: {DEFAULT_TARGET}]",
+        ),
+        option(
+            "--catalog",
+            name="catalog_name",
+            environment="LAKELOG_CATALOG",
+            metavar="NAME",
+            help="A catalog of the file LAKELOG_CATALOGS, instead of a target.",
         ),
         option("--token", name="token", environment="LAKELOG_TOKEN", metavar="TOKEN", help="Token to sign in with."),
         option(

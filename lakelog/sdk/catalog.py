@@ -34,6 +34,8 @@ class Catalog(CatalogTables):
         reader: Which reader services read for subscriptions. Without targets: none, unless a subscription names one.
         open_log: Opens the brokers of a table's log by its options. In another process the catalog opens those that the
             options name.
+        name: Its name in the file of catalogs; empty: it has none.
+        connect: Connects to another catalog by its name; None: there are no others.
     """
 
     def __init__(
@@ -47,11 +49,13 @@ class Catalog(CatalogTables):
         cache_folder: str | None = None,
         reader: ReaderTarget | None = None,
         open_log: LogOpener = open_table_log,
+        name: str = "",
+        connect: Callable[[str], Catalog] | None = None,
     ) -> None:
         context = make_context(
             metastore, stores, clock=clock, rng=rng, cache_folder=cache_folder, reader=reader, open_log=open_log
         )
-        super().__init__(context, WriteState(context, writer_epochs))
+        super().__init__(context, WriteState(context, writer_epochs), name, connect)
 
     @property
     def grants(self) -> Grants:

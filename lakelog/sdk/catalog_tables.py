@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Self, Unpack
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow as pa
 from lakelog.annotations import Condition, OptionValue, Parameters, SchemaLike
 from lakelog.arguments import check_flag, check_text, parse_table_name, to_list, to_option_texts, to_schema, to_texts
 from lakelog.context import Context
+from lakelog.errors import InvalidArgument
 from lakelog.format.jobs.presence import Service
 from lakelog.format.tables.table import TableInfo
 from lakelog.reads.streams.request import check_together
@@ -31,12 +32,19 @@ class CatalogTables:
     Args:
         context: The metastore, stores, caches and clock.
         writes: State that all writes of this catalog share.
+        name: Its name in the file of catalogs; empty: it has none.
+        connect: Connects to another catalog by its name; None: there are no others.
     """
 
-    def __init__(self, context: Context, writes: WriteState) -> None:
+    def __init__(
+        self, context: Context, writes: WriteState, name: str = "", connect: Callable[[str], Self] | None = None
+    ) -> None:
         self.context: Final = context
         self.metastore: Final = context.metastore
+        self.name: Final = name
         self._writes = writes
+        self._connect = connect
+        self._others: dict[str, Self] = {}
 
     def __repr__(self) -> str:
         return f"<lakelog catalog of {self.metastore!r}>"
@@ -48,12 +56,41 @@ class CatalogTables:
         self.close()
 
     def close(self) -> None:
-        """Ends the connections to the metastore and to brokers; idempotent.
+        """Ends the connections to the metastore and to brokers, also those of other catalogs; idempotent.
 
-        Tables of this catalog cannot be used afterwards.
+        Tables of these catalogs cannot be used afterwards.
         """
+        for other in list(self._others.values()):
+            other.close()
         self._writes.close()
         self.context.close()
+
+    def catalog(self, name: str) -> Self:
+        """Another catalog of the file LAKELOG_CATALOGS, or this one by its own name.
+
+        Each is connected once, and closed together with this one.
+
+        Args:
+            name: The catalog's name.
+
+        Raises:
+            InvalidArgument: There is no file of catalogs, or it cannot be used.
+            NotFound: The file has no such catalog; the message lists those that it has.
+        """
+        check_text(name, "catalog", "sales")
+        if name == self.name:
+            return self
+        if self._connect is None:
+            raise InvalidArgument(
+                f"The catalog '{name:.80}' is not known here: this catalog was not made by lakelog.connect.",
+                metadata={"field": "catalog"},
+            )
+        found = self._others.get(name)
+        if found is None:
+            found = self._connect(name)
+            # Of two threads that connect, one keeps its connection; a catalog that is not used opens none.
+            found = self._others.setdefault(name, found)
+        return found
 
     # Databases
 

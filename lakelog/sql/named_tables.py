@@ -17,7 +17,7 @@ class NamedTables:
     """The tables of a catalog by their names in statements. For one thread.
 
     Args:
-        catalog: Has the databases and tables.
+        catalog: Has the databases and tables, and knows other catalogs.
         database: The current database; None: names of tables need a database, until USE.
         is_kept: Whether further statements may follow; otherwise USE would have no effect and is refused.
     """
@@ -30,15 +30,34 @@ class NamedTables:
         self._is_kept = is_kept
 
     def table(self, name: Name) -> Table:
-        """A table by its name; without a database the current one is used."""
-        return self.catalog.table(self.full_name(name))
+        """A table by its name, in any catalog; without a database the current one is used."""
+        return self.find_catalog(name).table(self._two_parts(name))
 
-    def full_name(self, name: Name) -> str:
-        """`database.table`.
+    def find_catalog(self, name: Name) -> CatalogTables:
+        """The catalog of a name; without one, the session's.
 
         Raises:
-            InvalidArgument: The name has no database, and there is no current one.
+            InvalidArgument: There is no file of catalogs, or it cannot be used.
+            NotFound: There is no such catalog.
         """
+        return self.catalog if name.catalog is None else self.catalog.catalog(name.catalog)
+
+    def full_name(self, name: Name) -> str:
+        """`database.table`, in the session's catalog.
+
+        Raises:
+            InvalidArgument: The name has no database, and there is no current one, or it names another catalog.
+        """
+        if self.find_catalog(name) is not self.catalog:
+            raise InvalidArgument(
+                f"{name} is in another catalog than this session. Tables of other catalogs can be read and written; "
+                f"connect to '{name.catalog}' for everything else.",
+                reason="OTHER_CATALOG",
+                metadata={"field": "catalog"},
+            )
+        return self._two_parts(name)
+
+    def _two_parts(self, name: Name) -> str:
         return f"{name.database or self._current_database(f'shop.{name.table}')}.{name.table}"
 
     def _current_database(self, example: str) -> str:

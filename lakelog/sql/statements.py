@@ -13,13 +13,14 @@ from lakelog.format.filter.tokens import Source
 
 @dataclass(frozen=True)
 class Name:
-    """A table's name; without a database, the session's current one is meant."""
+    """A table's name; without a database, the session's current one is meant, and without a catalog the session's."""
 
     database: str | None
     table: str
+    catalog: str | None = None
 
     def __str__(self) -> str:
-        return self.table if self.database is None else f"{self.database}.{self.table}"
+        return ".".join(part for part in (self.catalog, self.database, self.table) if part is not None)
 
 
 @dataclass(frozen=True)

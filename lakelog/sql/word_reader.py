@@ -77,13 +77,15 @@ class WordReader:
         return self.take().text
 
     def take_name(self) -> Name:
-        """Takes a table's name, with or without its database."""
+        """Takes a table's name, with or without its database and catalog."""
         first = self.take_identifier("a table")
         if not self.accept("."):
             return Name(None, first)
         name = Name(first, self.take_identifier("a table"))
+        if self.accept("."):
+            name = Name(name.table, self.take_identifier("a table"), first)
         if self.peek().word == ".":
-            self.fail("A table's name has two parts: database.table.")
+            self.fail("A table's name has at most three parts: catalog.database.table.")
         return name
 
     def take_identifiers(self, what: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakelog.format.tables.table import TableName
 
-from ..store.logs import LogLag, LogTopic, LogTransaction, TopicLife
+from ..store.logs import LogTopic, LogTransaction, TopicLife
 from .catalog import MemoryCatalog
 from .state import StoredTopic
 
@@ -48,22 +48,6 @@ class MemoryLogs(MemoryCatalog, LogTransaction):
             if key[0] in names:
                 newest[key[0]] = self._state.log_topics[key].topic
         return [(topic, names[table_uuid]) for table_uuid, topic in newest.items()]
-
-    async def list_log_lags(self) -> list[LogLag]:
-        return [self._find_lag(topic) for topic, _ in await self.list_log_topics()]
-
-    def _find_lag(self, topic: LogTopic) -> LogLag:
-        (table,) = (table for table in self._live() if table.new.table_uuid == topic.table_uuid)
-        published = table.published
-        if published is not None and published.generation != topic.generation:
-            published = None
-        done = topic.starts_after if published is None else published.snapshot_id
-        behind = table.head.latest_snapshot_id - done
-        since_ms = table.snapshots[done].committed_at_ms if behind else self._clock.now_ms()
-        has_problem = bool(
-            topic.problem or topic.life is not TopicLife.LIVE or (published is not None and published.problem)
-        )
-        return LogLag(str(table.new.name), behind, self._clock.now_ms() - since_ms, has_problem)
 
     async def list_unsettled_topics(self, abandoned_ms: int, limit: int) -> list[LogTopic]:
         known = {table.new.table_uuid for table in self._state.tables}

@@ -24,6 +24,7 @@ from ..store.logs import LogTopic
 from ..store.publishing import Published
 from ..store.records import NewChunk, NewTable
 from ..store.retention import ExpiryState
+from ..store.waiting_work import WaitingWork
 
 
 @dataclass
@@ -141,6 +142,15 @@ class StoredTopic:
     changed_at_ms: int
 
 
+@dataclass(frozen=True)
+class StoredWork:
+    """A measurement of waiting work, and when it was made."""
+
+    measured_at_ms: int
+    took_ms: int
+    work: WaitingWork
+
+
 @dataclass
 class State:
     """Everything."""
@@ -165,5 +175,6 @@ class State:
     backlogs: dict[tuple[int, BucketRef], Backlog] = field(default_factory=dict)
     work_cursors: dict[int, StoredWorkCursor] = field(default_factory=dict)
     log_topics: dict[tuple[str, int], StoredTopic] = field(default_factory=dict)
+    measured_work: StoredWork | None = None
     last_job_id: int = 0
     last_chunk_id: int = 0

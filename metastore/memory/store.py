@@ -25,12 +25,12 @@ from .jobs.services import MemoryServices
 from .jobs.work import MemoryWork
 from .jobs.work_cursors import MemoryWorkCursors
 from .journal import Journal
-from .logs import MemoryLogs
 from .publishing import MemoryPublishing
 from .retention import MemoryRetention
 from .state import State
 from .table_files import MemoryTableFiles
 from .tags import MemoryTags
+from .waiting_work import MemoryWaitingWork
 
 
 class MemoryTransaction(
@@ -47,7 +47,7 @@ class MemoryTransaction(
     MemoryGrants,
     MemoryRetention,
     MemoryTableFiles,
-    MemoryLogs,
+    MemoryWaitingWork,
     MemoryPublishing,
 ):
     """A transaction on the state, which holds the store's only lock."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from lakelog.format.tables.table import TableName
 
-from ..store.logs import LogLag, LogTopic, LogTransaction, TopicLife
+from ..store.logs import LogTopic, LogTransaction, TopicLife
 from .catalog import NOW_MS
 from .connection.session import InSession, Row
 
@@ -48,18 +48,6 @@ _LIST: Final = f"""
 SELECT DISTINCT ON (l.table_uuid) {_COLUMNS}, t.database, t.name
 FROM log_topic l JOIN catalog_table t ON t.table_uuid = l.table_uuid AND t.dropped_at_ms IS NULL
 ORDER BY l.table_uuid, l.generation DESC
-"""
-
-_LIST_LAGS: Final = f"""
-SELECT t.database || '.' || t.name, h.latest_snapshot_id - d.done, coalesce({NOW_MS} - s.committed_at_ms, 0),
-    l.state <> 'live' OR l.problem <> '' OR coalesce(p.problem, '') <> ''
-FROM (SELECT DISTINCT ON (table_uuid) * FROM log_topic ORDER BY table_uuid, generation DESC) l
-JOIN catalog_table t ON t.table_uuid = l.table_uuid AND t.dropped_at_ms IS NULL
-JOIN table_head h ON h.table_id = t.table_id
-LEFT JOIN publish_state p ON p.table_id = t.table_id AND p.generation = l.generation
-CROSS JOIN LATERAL (SELECT coalesce(p.snapshot_id, l.starts_after) AS done) d
-LEFT JOIN snapshot s ON s.table_id = t.table_id AND s.snapshot_id = d.done + 1
-ORDER BY l.table_uuid
 """
 
 _LIST_UNSETTLED: Final = f"""
@@ -111,9 +99,6 @@ class PostgresLogs(InSession, LogTransaction):
 
     async def list_log_topics(self) -> list[tuple[LogTopic, TableName]]:
         return [(_topic(row[:-2]), TableName(*row[-2:])) for row in await self._session.read(_LIST)]
-
-    async def list_log_lags(self) -> list[LogLag]:
-        return [LogLag(*row) for row in await self._session.read(_LIST_LAGS)]
 
     async def list_unsettled_topics(self, abandoned_ms: int, limit: int) -> list[LogTopic]:
         rows = await self._session.read(_LIST_UNSETTLED, (str(abandoned_ms), limit))

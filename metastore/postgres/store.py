@@ -50,6 +50,7 @@ from .publishing import PostgresPublishing
 from .retention import PostgresRetention
 from .table_files import PostgresTableFiles
 from .tags import PostgresTags
+from .waiting_work import PostgresWaitingWork
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +85,7 @@ class PostgresTransaction(
     PostgresDeletionVectors,
     PostgresLogs,
     PostgresPublishing,
+    PostgresWaitingWork,
 ):
     """A transaction on one connection."""
 

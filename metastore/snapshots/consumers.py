@@ -15,6 +15,7 @@ from lakelog.options.values import TableOptions
 from ..ownership import Principal, check_consumer_owner
 from ..store.transaction import StoreUser, Transaction, run_transaction
 from ..store.validation import check_number, check_table_uuids, check_text, check_uuid, invalid
+from ..store.waiting_work import SILENT_MS
 from ..tables.lookup import find_head, find_table, lock_head, lock_heads
 
 MAX_TABLES: Final = 1000
@@ -23,9 +24,6 @@ MAX_TABLES: Final = 1000
 MAX_CONSUMERS: Final = 10_000
 """Consumers of one caller in a table: they stay until they are deleted, are read at each expiry, and are listed in one
 answer."""
-
-_SILENT_MS: Final = 60_000
-"""A reader silent for this long does not read any more: it reports every 15 seconds."""
 
 
 class Consumers(StoreUser):
@@ -238,7 +236,7 @@ async def _unknown(tx: Transaction, head: TableHead, consumer_id: str) -> NotFou
 def _as_of(consumer: Consumer, expiration_ms: int, now_ms: int) -> Consumer:
     """A consumer as it is at a time. Pure."""
     expires_at_ms = consumer.used_at_ms + expiration_ms
-    is_silent = consumer.used_at_ms + _SILENT_MS <= now_ms
+    is_silent = consumer.used_at_ms + SILENT_MS <= now_ms
     return replace(
         consumer,
         holder="" if is_silent else consumer.holder,

@@ -1,4 +1,4 @@
-"""Sums over the buckets that compactions may be due for: a part of `store.transaction`."""
+"""Sums over the buckets that compactions, or deletion vectors, may be due for: a part of `store.transaction`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from lakelog.format.commit.request import BucketRef
+from lakelog.format.compaction.deletion_vectors import RunSums
 from lakelog.format.compaction.runs import SortedRun
 
 
@@ -102,4 +103,23 @@ class DueTransaction(Protocol):
 
     async def put_backlogs(self, table_id: int, backlogs: Sequence[Backlog]) -> None:
         """Replaces what is remembered of these buckets."""
+        ...
+
+
+@dataclass(frozen=True)
+class BucketSums:
+    """The sorted runs of a bucket by sums, the newest first."""
+
+    bucket: BucketRef
+    runs: tuple[RunSums, ...]
+
+
+class DeletionVectorTransaction(Protocol):
+    """What the planning of deletion vectors reads."""
+
+    async def sum_grown_buckets(self, table_id: int, after: int, until: int, min_bytes: int) -> Sequence[BucketSums]:
+        """Buckets that got files from the snapshots after `after` up to `until`, except by deletion vectors.
+
+        Only buckets that have at least two sorted runs and `min_bytes` now, by partition and bucket.
+        """
         ...

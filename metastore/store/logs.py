@@ -66,23 +66,6 @@ class LogStart:
     offsets: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class LogLag:
-    """How far a log lags its table.
-
-    Args:
-        table: The table's full name.
-        snapshots_behind: How many snapshots are not completely published.
-        behind_ms: How long ago the first of them was committed; 0: there is none.
-        has_problem: The log cannot be published now.
-    """
-
-    table: str
-    snapshots_behind: int
-    behind_ms: int
-    has_problem: bool
-
-
 class LogTransaction(Protocol):
     """Topics of logs. The lock on a table's head is taken before the one on its topic."""
 
@@ -118,10 +101,6 @@ class LogTransaction(Protocol):
 
     async def list_log_topics(self) -> list[tuple[LogTopic, TableName]]:
         """The newest generations of all existing tables, by table uuid."""
-        ...
-
-    async def list_log_lags(self) -> list[LogLag]:
-        """How far the logs of all existing tables lag."""
         ...
 
     async def list_unsettled_topics(self, abandoned_ms: int, limit: int) -> list[LogTopic]:

@@ -33,9 +33,8 @@ from lakelog.format.tables.table import DatabaseInfo, TableName
 from lakelog.format.types.schema import TableSchema
 
 from .baseline import BaselineTransaction
-from .deletion_vectors import DeletionVectorTransaction
 from .dropped import DroppedTransaction
-from .due import DueTransaction
+from .due import DeletionVectorTransaction, DueTransaction
 from .grants import GrantTransaction
 from .jobs import JobTransaction, PresenceTransaction, WorkTransaction
 from .logs import LogTransaction
@@ -43,6 +42,7 @@ from .publishing import PublishTransaction
 from .records import Attachment, FileQuery, GroupFacts, GroupKeys, GroupRecords, NewChunk, NewTable, Packed, TableRecord
 from .retention import RetentionTransaction, TagTransaction
 from .table_files import TableFilesTransaction
+from .waiting_work import WaitingWorkTransaction
 
 T = TypeVar("T")
 
@@ -359,6 +359,7 @@ class Transaction(
     BaselineTransaction,
     LogTransaction,
     PublishTransaction,
+    WaitingWorkTransaction,
     Protocol,
 ):
     """All that one transaction can do."""

@@ -73,9 +73,9 @@ def status(invocation: Invocation) -> ExitCode:
 
     The exit code is 5 if lakelog does not serve.
     """
-    health = check_health(invocation.target, invocation.tls, invocation.sign_in)
+    health = check_health(invocation.address, invocation.tls, invocation.sign_in)
     record: dict[str, Any] = {
-        "target": invocation.target,
+        "target": invocation.address,
         "serving": health.is_serving,
         "health": health.state,
         "latency_ms": health.latency_ms,

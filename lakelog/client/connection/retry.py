@@ -64,6 +64,9 @@ class RetryPolicy:
         commit_total_s: The time after which a commit gives up, and a commit pipeline without answers is cut. Long
             enough to restart a metastore or its database meanwhile.
         watch_total_s: The time without a message after which a watch with a broken connection gives up.
+        spread_s: Watches and subscriptions whose server has gone come back at random times within so many seconds at
+            least. All of them lose it at the same moment, and the replicas that are left get each of them beside their
+            other calls.
     """
 
     first_backoff_s: float = 0.05
@@ -71,13 +74,21 @@ class RetryPolicy:
     total_s: float = 30.0
     commit_total_s: float = 120.0
     watch_total_s: float = 300.0
+    spread_s: float = 1.0
 
     def __post_init__(self) -> None:
         _check_positive(self)
 
     def backoff_s(self, tries: int, rng: float) -> float:
         """How long to wait after `tries` failed tries (from 1). Pure; `rng` is random in [0, 1)."""
-        return rng * min(self.max_backoff_s, self.first_backoff_s * 2 ** min(tries - 1, 30))
+        return rng * self._longest_s(tries)
+
+    def come_back_s(self, tries: int, rng: float) -> float:
+        """As `backoff_s`, for what many clients lose at the same moment."""
+        return rng * max(self.spread_s, self._longest_s(tries))
+
+    def _longest_s(self, tries: int) -> float:
+        return min(self.max_backoff_s, self.first_backoff_s * 2 ** min(tries - 1, 30))
 
 
 def _check_positive(values: Deadlines | RetryPolicy) -> None:

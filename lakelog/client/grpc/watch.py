@@ -79,7 +79,9 @@ class GrpcWatch:
             tries += 1
             if not self._may_come_back(failure, tries, self._clock.monotonic_s() - last_answer_at_s):
                 raise failure
-            self._closed.wait(self._policy.backoff_s(tries, self._rng()))
+            is_lost = isinstance(failure, Unavailable)
+            wait_s = self._policy.come_back_s if is_lost else self._policy.backoff_s
+            self._closed.wait(wait_s(tries, self._rng()))
 
     def close(self) -> None:
         """Ends the watch; idempotent."""

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+SERVED_BY: Final = "reader "
+"""How the holder of a consumer begins whose reader is the reader service."""
 
 
 @dataclass(frozen=True)

@@ -263,8 +263,9 @@ class RemoteFollower:
         with self._lock:
             if self._call is broken:
                 broken.close()
-                # Not the same server again: one that hangs would cost its time once more.
-                self._next += 1
+                # Not the same server again: one that hangs would cost its time once more. And not all to the same one.
+                self._next += 1 + int(self._rng() * (len(self._reader.targets) - 1))
+                self._closed.wait(self._policy.come_back_s(1, self._rng()))
                 self._connect(self._clock.monotonic_s() + self._policy.watch_total_s)
 
     def _connect(self, give_up_s: float) -> reader_pb2.SubscribeOpened | None:

@@ -250,15 +250,15 @@ def _find_source(
     if is_view:
         if use.snapshot_id is not None or use.tag is not None:
             raise InvalidArgument(f"'{use.name}' shows only the present state. Leave AS OF out.")
-        rows = read_information_schema(names.catalog, use.name.table, plan.conditions[use.relation])
+        rows = read_information_schema(names.find_catalog(use.name), use.name.table, plan.conditions[use.relation])
         columns[str(use.name)] = rows.schema.names
         return rows
-    table = names.table(Name(use.name.database, base))
+    table = names.table(Name(use.name.database, base, use.name.catalog))
     if kind:
         snapshot_id = use.snapshot_id
         if use.tag is not None:
-            snapshot_id = find_tagged(names.catalog.metastore, table.info, use.tag)
-        rows = read_system_table(names.catalog, table, kind, snapshot_id)
+            snapshot_id = find_tagged(names.find_catalog(use.name).metastore, table.info, use.tag)
+        rows = read_system_table(names.find_catalog(use.name), table, kind, snapshot_id)
         columns[f"{table.name}${kind}"] = rows.schema.names
         return rows
     columns[table.name] = table.schema.names

@@ -83,6 +83,12 @@ def parse_file_use(node: exp.Table, relation: str) -> FileUse:
         InvalidArgument: It is no such function, or its arguments are not possible.
     """
     call = node.this
+    if isinstance(call, exp.Dot):
+        raise InvalidArgument(
+            f"The query cannot be run: {node.sql('spark')[:80]} has more than three parts. A table's name is "
+            "catalog.database.table.",
+            reason="SQL_SYNTAX",
+        )
     name = call.name.lower() if isinstance(call, exp.Anonymous) else str(call.sql_name()).lower()
     if not isinstance(call, exp.Func) or name not in _OPTIONS:
         near = difflib.get_close_matches(name, _OPTIONS, n=1)

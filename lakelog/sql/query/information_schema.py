@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 INFORMATION_SCHEMA: Final = "information_schema"
 _CATALOG: Final = "lakelog"
+"""The name of a catalog that has none."""
 _REQUESTED_AT_ONCE: Final = 8
 
 _SCHEMATA: Final = pa.schema([("catalog_name", pa.string()), ("schema_name", pa.string()), ("comment", pa.string())])
@@ -74,13 +75,16 @@ def read_information_schema(catalog: CatalogTables, view: str, conditions: Seque
 
 def _schemata(catalog: CatalogTables, conditions: Sequence[exp.Expr]) -> pa.Table:
     known = catalog.metastore.list_databases()
-    rows = [{"catalog_name": _CATALOG, "schema_name": each.name, "comment": each.comment or None} for each in known]
+    rows = [
+        {"catalog_name": catalog.name or _CATALOG, "schema_name": each.name, "comment": each.comment or None}
+        for each in known
+    ]
     return pa.Table.from_pylist(rows, schema=_SCHEMATA)
 
 
 def _tables(catalog: CatalogTables, conditions: Sequence[exp.Expr]) -> pa.Table:
     rows = [
-        _named(info.name)
+        _named(catalog, info.name)
         | {
             "table_type": "BASE TABLE",
             "comment": info.comment or None,
@@ -99,7 +103,7 @@ def _columns(catalog: CatalogTables, conditions: Sequence[exp.Expr]) -> pa.Table
         for place, column in enumerate(describe_columns(info.schema).to_pylist(), 1):
             more = {key: column[key] for key in ("primary_key_position", "partition_position", "comment")}
             rows.append(
-                _named(info.name)
+                _named(catalog, info.name)
                 | {
                     "column_name": column["column"],
                     "ordinal_position": place,
@@ -111,8 +115,8 @@ def _columns(catalog: CatalogTables, conditions: Sequence[exp.Expr]) -> pa.Table
     return pa.Table.from_pylist(rows, schema=_COLUMNS)
 
 
-def _named(name: TableName) -> dict[str, object]:
-    return {"table_catalog": _CATALOG, "table_schema": name.database, "table_name": name.name}
+def _named(catalog: CatalogTables, name: TableName) -> dict[str, object]:
+    return {"table_catalog": catalog.name or _CATALOG, "table_schema": name.database, "table_name": name.name}
 
 
 def _list_infos(catalog: CatalogTables, conditions: Sequence[exp.Expr]) -> list[TableInfo]:

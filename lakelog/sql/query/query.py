@@ -203,8 +203,6 @@ def _is_common(node: exp.Table) -> bool:
 
 
 def _table_use(node: exp.Table, relation: str, options: Mapping[str, str]) -> TableUse:
-    if node.args.get("catalog"):
-        raise _invalid(f"{node.sql('spark')[:80]} has three parts. A table's name is database.table.")
     snapshot_id = tag = timestamp_ms = None
     version = node.args.get("version")
     if version is not None:
@@ -215,7 +213,9 @@ def _table_use(node: exp.Table, relation: str, options: Mapping[str, str]) -> Ta
             snapshot_id, tag = _version(value)
         else:
             timestamp_ms = _timestamp_ms(value)
-    return TableUse(relation, Name(node.db or None, node.name), snapshot_id, tag, timestamp_ms, options, node)
+    return TableUse(
+        relation, Name(node.db or None, node.name, node.catalog or None), snapshot_id, tag, timestamp_ms, options, node
+    )
 
 
 def _version(value: exp.Expr) -> tuple[int | None, str | None]:

@@ -9,13 +9,13 @@ from lakelog.format.commit.request import BucketRef
 from lakelog.format.compaction.deletion_vectors import RunSums
 from lakelog.format.merge.sections import KeyRange, find_hull
 
-from ...store.deletion_vectors import BucketSums, DeletionVectorTransaction
+from ...store.due import BucketSums, DeletionVectorTransaction
 from ..catalog import MemoryCatalog
 from ..state import StoredFile
 
 
 class MemoryDeletionVectors(MemoryCatalog, DeletionVectorTransaction):
-    """See `metastore.store.deletion_vectors.DeletionVectorTransaction`."""
+    """See `metastore.store.due.DeletionVectorTransaction`."""
 
     async def sum_grown_buckets(self, table_id: int, after: int, until: int, min_bytes: int) -> Sequence[BucketSums]:
         files = self._table(table_id).files.values()

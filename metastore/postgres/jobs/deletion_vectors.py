@@ -10,7 +10,7 @@ from lakelog.format.commit.request import BucketRef
 from lakelog.format.compaction.deletion_vectors import RunSums
 from lakelog.format.merge.sections import KeyRange
 
-from ...store.deletion_vectors import BucketSums, DeletionVectorTransaction
+from ...store.due import BucketSums, DeletionVectorTransaction
 from ..connection.session import InSession, Row
 from .due import ADDED, to_added
 
@@ -48,7 +48,7 @@ ORDER BY 1, 2, r.level, r.order_snapshot DESC, r.order_ordinal DESC
 
 
 class PostgresDeletionVectors(InSession, DeletionVectorTransaction):
-    """See `metastore.store.deletion_vectors.DeletionVectorTransaction`."""
+    """See `metastore.store.due.DeletionVectorTransaction`."""
 
     async def sum_grown_buckets(self, table_id: int, after: int, until: int, min_bytes: int) -> Sequence[BucketSums]:
         values = (*to_added(table_id, after, until), str(table_id), str(min_bytes))

@@ -199,10 +199,10 @@ def test_who_was_not_heard_of_for_long_does_not_read(metastore: Metastore, monke
         return found.holder, found.is_expired
 
     assert find() == ("host-1", False)
-    monkeypatch.setattr(consumers, "_SILENT_MS", 200)
+    monkeypatch.setattr(consumers, "SILENT_MS", 200)
     time.sleep(0.25)
     assert find() == ("", False), "killed, it could not say that it goes"
-    monkeypatch.setattr(consumers, "_SILENT_MS", 60_000)
+    monkeypatch.setattr(consumers, "SILENT_MS", 60_000)
     metastore.renew_consumer("etl", {table.table_uuid: opened.epoch}, "host-1")
     assert find() == ("host-1", False)
 

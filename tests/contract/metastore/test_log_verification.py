@@ -20,9 +20,9 @@ from lakelog.reads.log.plan import plan_log
 from lakelog.sdk.maintenance.log_status import load_log_status
 from lakelog.sdk.maintenance.log_verification import verify_log
 from lakelog.storage.objects.local import LocalStore
-from metastore.logs.lag import LogLags
 from metastore.metrics import PrometheusMetrics
 from metastore.testing import InProcessMetastore
+from metastore.waiting_work.measuring import WorkMeasuring
 from tests.support.log.log_brokers import FakeBrokers
 from tests.support.log.records import make_records
 
@@ -141,15 +141,24 @@ def test_a_topic_that_is_another_one_is_reported(
 
 
 def test_how_far_logs_are_behind_is_measured(
-    log_metastore: InProcessMetastore, brokers: FakeBrokers, table: TableInfo
+    log_metastore: InProcessMetastore, brokers: FakeBrokers, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for pause in ("MEASURE_EVERY_MS", "PAUSES"):
+        monkeypatch.setattr(f"metastore.waiting_work.measuring.{pause}", 0)
     registry = CollectorRegistry()
-    lags = LogLags(log_metastore.store, PrometheusMetrics(registry))
+    measuring = WorkMeasuring(log_metastore.store, SystemClock(), PrometheusMetrics(registry))
+
+    def find(name: str, of: str = "") -> float | None:
+        return registry.get_sample_value(f"lakelog_metastore_{name}", {"of": of})
 
     def measure() -> dict[str, float | None]:
-        log_metastore.run(lags.step())
+        log_metastore.run(measuring.step())
         names = ("log_snapshots_behind", "log_behind_seconds", "log_problems")
-        return {name: registry.get_sample_value(f"lakelog_metastore_{name}", {"of": "shop.orders"}) for name in names}
+        found = {name: find(name, "shop.orders") for name in names}
+        assert find("publish_lag_snapshots") == (found["log_snapshots_behind"] or 0)
+        assert find("publish_lag_seconds") == (found["log_behind_seconds"] or 0)
+        assert find("lagging_logs") == bool(found["log_snapshots_behind"])
+        return found
 
     info = log_metastore.get_log(table.table_uuid)
     publish(log_metastore, brokers, info, 0, 1)

@@ -81,4 +81,4 @@ def test_it_is_measured_by_table_and_who_that_is(log_metastore: InProcessMetasto
     assert line in generate_latest(registry).decode()
     log_metastore.delete_consumer(table.table_uuid, "slow")
     log_metastore.run(measuring.step())
-    assert "slow" not in generate_latest(registry).decode()
+    assert '"slow"' not in generate_latest(registry).decode()

@@ -74,7 +74,10 @@ def stream(service: SlowReader) -> Iterator[OpenStream]:
     reader = parse_reader_targets(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}", tls=None, token=None)
     server.start()
     opened = open_remote_stream(
-        reader, [TABLE], StreamRequest({"consumer-id": "etl"}), policy=RetryPolicy(total_s=0.3, watch_total_s=WAIT_S)
+        reader,
+        [TABLE],
+        StreamRequest({"consumer-id": "etl"}),
+        policy=RetryPolicy(total_s=0.3, watch_total_s=WAIT_S, spread_s=0.1),
     )
     yield opened
     opened.follower.close()
@@ -118,7 +121,7 @@ def test_a_missing_answer_is_reported_in_the_end(service: SlowReader) -> None:
     service.silent_streams = 100
     reader = parse_reader_targets(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}", tls=None, token=None)
     server.start()
-    policy = RetryPolicy(total_s=0.2, watch_total_s=0.5)
+    policy = RetryPolicy(total_s=0.2, watch_total_s=0.5, spread_s=0.1)
     stream = open_remote_stream(reader, [TABLE], StreamRequest({"consumer-id": "etl"}), policy=policy)
     try:
         with pytest.raises(Unavailable, match="did not answer in time"):

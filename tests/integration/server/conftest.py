@@ -15,7 +15,9 @@ from tests.integration.server.metastore_process import Process, migrate
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
 from tests.support.log_settings import kept_log_settings
 
-QUICK = RetryPolicy(first_backoff_s=0.01, max_backoff_s=0.05, total_s=1.5, commit_total_s=3, watch_total_s=5)
+QUICK = RetryPolicy(
+    first_backoff_s=0.01, max_backoff_s=0.05, total_s=1.5, commit_total_s=3, watch_total_s=5, spread_s=0.05
+)
 SHORT = Deadlines(connect_s=1.0, call_s=2.0, plan_s=5.0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +13,14 @@ import grpc
 import pytest
 
 import lakelog.client.connection.connection as connection_module
+from lakelog.client.connection.retry import RetryPolicy
 from lakelog.client.connection.target import Target
 from lakelog.client.grpc.metastore import GrpcMetastore
+from lakelog.client.metastore.metastore import WatchPosition
 from tests.integration.server.running_server import RunningServer, ScriptedUseCases
 
 Start = Callable[..., RunningServer]
+TABLE_UUID = "a" * 32
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,13 @@ class Name(Target):
 
     def __str__(self) -> str:
         return f"ipv4:{','.join(self.others)}"
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    give_up_s = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < give_up_s
+        time.sleep(0.01)
 
 
 def count_calls(start_server: Start, monkeypatch: pytest.MonkeyPatch, calls: int) -> list[int]:
@@ -99,3 +110,39 @@ def test_an_open_call_outlives_its_connections_age(start_server: Start, connect:
     caller.join(10)
     assert found == [[]]
     assert server.use_cases.calls == ["list_databases"]
+
+
+def test_only_the_watches_of_a_metastore_that_goes_move_and_each_once(
+    start_server: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = [start_server(ScriptedUseCases()) for _ in range(3)]
+    name = Name("127.0.0.1", servers[0].port, tuple(server.target for server in servers))
+    monkeypatch.setattr("lakelog.client.grpc.metastore.parse_target", lambda _text: name)
+    client = GrpcMetastore("metastore:7450", retries=RetryPolicy(spread_s=0.2))
+    watches = [client.watch([WatchPosition(TABLE_UUID, 0)]) for _ in range(60)]
+    threads = [threading.Thread(target=list, args=(watch,), daemon=True) for watch in watches]
+
+    def opened() -> list[int]:
+        return [server.use_cases.calls.count("watch") for server in servers]
+
+    try:
+        client.list_databases()
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: sum(opened()) == 60)
+        before = opened()
+        assert min(before) > 0
+        servers[0].stop()
+        wait_until(lambda: sum(opened()) == 60 + before[0])
+        # Time for those that would come back more than once.
+        time.sleep(0.3)
+        moved = [now - then for now, then in zip(opened(), before, strict=True)]
+        assert moved[0] == 0
+        assert sum(moved) == before[0], "the watches of the others stay where they are"
+        assert min(moved[1:]) > 0
+    finally:
+        for watch in watches:
+            watch.close()
+        client.close()
+        for thread in threads:
+            thread.join(10)

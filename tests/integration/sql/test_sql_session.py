@@ -262,7 +262,7 @@ def test_queries_that_cannot_be(session: SqlSession) -> None:
         ("SELECT nope FROM orders", "nope"),
         ("SELECT * FROM read_text('/etc/passwd')", "is nothing that a query can read"),
         ("SELECT * FROM orders; SELECT 1", "2 statements"),
-        ("SELECT * FROM a.b.c", "three parts"),
+        ("SELECT * FROM a.b.c.d", "three parts"),
         ("SELECT read_text('/etc/passwd')", "cannot be run"),
         ("SELECT id FROM orders WHERE dt = 5 AND frobnicate(id)", "cannot be run"),
     ):

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from lakelog.config import CATALOG_VARIABLE, CATALOGS_VARIABLE
 from tests.support.repository import ROOT
 from tests.unit.k8s.declared import CONFIGS, of_client, of_command, of_config, of_files, samples
 from tests.unit.k8s.manifests import COMPONENTS, VARIANTS, build, containers, of_kind, own_variables, templates
@@ -41,7 +42,7 @@ def test_every_metric_that_is_named_exists(variant: str) -> None:
 @pytest.mark.parametrize(
     ("name", "gone", "said"),
     [
-        ("production+keda", "lakelog_metastore_log_behind_seconds", "ScaledObject publisher: nothing measures"),
+        ("production+keda", "lakelog_metastore_publish_lag_seconds", "ScaledObject publisher: nothing measures"),
         ("production+monitoring", "lakelog_metastore_waiting_commits", "LakelogCommitsWait: nothing measures"),
         ("production+monitoring", "lakelog_server_rotation_refused", "LakelogRotationRefused: nothing measures"),
         ("production+monitoring", "lakelog_reader_subscriptions", "panel Subscriptions: nothing measures"),
@@ -71,6 +72,7 @@ def test_the_page_lists_every_setting_and_no_other() -> None:
     # What clients have in common stands in rows of its own.
     own = {command: variables - of_client() for command, variables in wanted.items()}
     own["clients of the metastore"] = set(of_client() - of_files())
+    own["users of the SDK and the command"] = {CATALOG_VARIABLE, CATALOGS_VARIABLE}
     own["all that touch files"] = set(of_files())
     own["all"] = {"LAKELOG_UMASK"}
     own["python -m metastore serve"] |= {"LAKELOG_SECRETS_DIR"}

@@ -13,7 +13,7 @@ from metastore.postgres.schema.revisions import MIGRATIONS, Revisions, read_revi
 
 FILES = sorted((MIGRATIONS / "versions").glob("*.py"))
 FIRST_WITH_A_NOTE = "0008"
-_ADDING = {"create_table", "create_index", "add_column"}
+_ADDING = {"create_table", "create_index", "add_column", "bulk_insert"}
 
 
 def test_the_revisions_are_those_of_alembic() -> None:
@@ -36,7 +36,8 @@ def test_a_database_is_served_from_the_newest_revision_that_a_step_needs() -> No
 def find_what_changes(text: str) -> list[str]:
     """What a step does beyond adding: old metastores could fail by it, or overlook what it means."""
     found: list[str] = []
-    for node in ast.walk(ast.parse(text)):
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         if not isinstance(node.func.value, ast.Name) or node.func.value.id != "op":
@@ -46,9 +47,20 @@ def find_what_changes(text: str) -> list[str]:
             found.append(name)
         elif name == "add_column" and not _is_optional(node.args[1]):
             found.append("add_column that old metastores do not fill")
+        elif name == "bulk_insert" and not _is_made_here(tree, node.args[0]):
+            found.append("rows of a table that old metastores know")
         elif name == "create_index" and any(each.arg == "unique" for each in node.keywords):
             found.append("unique index")
     return found
+
+
+def _is_made_here(tree: ast.AST, table: ast.expr) -> bool:
+    """Whether a table is what `op.create_table` of the same step returned."""
+    made = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    return any(
+        ast.unparse(node.targets[0]) == ast.unparse(table) and ast.unparse(node.value).startswith("op.create_table(")
+        for node in made
+    )
 
 
 def _is_optional(column: ast.expr) -> bool:

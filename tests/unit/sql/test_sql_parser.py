@@ -162,7 +162,7 @@ def test_inserts() -> None:
         ("SHOW PARTITIONS t", 6, ["SHOW TABLES", "$partitions"]),
         ("SHOW COLUMNS IN t", 6, ["DESCRIBE"]),
         ("SHOW DATABASES; SHOW TABLES", 17, ["one statement at a time"]),
-        ("DROP TABLE a.b.c", 15, ["two parts"]),
+        ("DROP TABLE a.b.c.d", 17, ["three parts"]),
         ("ALTER TABLE t ADD COLUMN a INT", 15, ["Only options", "SET"]),
         ("ALTER TABLE t SET (a = 'b')", 20, ["key of an option is written in single quotes"]),
         ("ALTER TABLE t SET ('a' = 4)", 26, ["value of an option is written in single quotes"]),

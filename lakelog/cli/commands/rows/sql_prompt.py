@@ -45,7 +45,7 @@ class Prompt:
     def run(self) -> None:
         """Prompts, runs statements and shows errors; returns when the user leaves."""
         printer = self._invocation.printer
-        where = f"lakelog {lakelog.__version__} at {self._invocation.target}"
+        where = f"lakelog {lakelog.__version__} at {self._invocation.address}"
         printer.note(f"{where}. A semicolon ends a statement, help shows some, Ctrl-D leaves.")
         with _history():
             typed = ""

@@ -1,0 +1,79 @@
+"""Measures what waits: once for all metastores, and for a bounded share of the database's time.
+
+The measurement is a row in the store. A metastore that finds it too old locks it and measures; the others read it, also
+while it is locked. So replicas add nothing but the read of one row, and if one dies while it measures, the lock ends
+with its connection.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakelog.clock import Clock
+from lakelog.errors import LakelogError
+
+from ..metrics import Metrics
+from ..store.transaction import Store, Transaction, run_transaction
+from ..store.waiting_work import MeasuredWork, WaitingWork
+from .showing import WorkLevels
+
+MEASURE_EVERY_MS: Final = 10_000
+"""About as often as Prometheus scrapes."""
+
+PAUSES: Final = 200
+"""The pause is at least so many times as long as the measurement took, so that it costs at most half a percent of a
+core, however many tables there are."""
+
+LONGEST_PAUSE_MS: Final = 120_000
+"""Scalers must not decide on older figures. It bounds the pause from a measurement of 0.6 seconds on."""
+
+STALE_S: Final = 60.0
+"""Figures that could not be read again for so long are shown no more: a scaler then holds the number of replicas."""
+
+
+def is_old(measured: MeasuredWork) -> bool:
+    """Whether it is time for another measurement. Pure."""
+    pause_ms = min(max(MEASURE_EVERY_MS, PAUSES * measured.took_ms), LONGEST_PAUSE_MS)
+    return measured.work is None or not 0 <= measured.age_ms < pause_ms
+
+
+class WorkMeasuring:
+    """Keeps the metrics of waiting work up to date."""
+
+    def __init__(self, store: Store, clock: Clock, metrics: Metrics) -> None:
+        self._store = store
+        self._clock = clock
+        self._levels = WorkLevels(metrics)
+        self._shown_s = clock.monotonic_s()
+
+    async def step(self) -> None:
+        """Measures, if no metastore has done so lately, and shows the result.
+
+        Raises:
+            Unavailable, OutcomeUnknown: The store is lost.
+        """
+        try:
+            measured = await run_transaction(self._store, self._measure)
+        except LakelogError:
+            if self._clock.monotonic_s() - self._shown_s >= STALE_S:
+                self._levels.clear()
+            raise
+        self._shown_s = self._clock.monotonic_s()
+        if measured.work is not None:
+            self._levels.show(measured.work, measured.age_ms)
+
+    async def _measure(self, tx: Transaction) -> MeasuredWork:
+        found = await tx.find_measured_work()
+        if not is_old(found):
+            return found
+        locked = await tx.lock_measured_work()
+        if locked is None or not is_old(locked):
+            return locked or found
+        began_s = self._clock.monotonic_s()
+        queues = await tx.describe_queue()
+        logs = await tx.measure_logs()
+        consumers = await tx.measure_consumers()
+        work = WaitingWork(tuple(queues), logs, tuple(consumers))
+        took_ms = round((self._clock.monotonic_s() - began_s) * 1000)
+        await tx.put_measured_work(took_ms, work)
+        return MeasuredWork(0, took_ms, work)

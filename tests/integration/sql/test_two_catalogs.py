@@ -1,0 +1,120 @@
+"""Two groups of metastores, each with a database of its own, over one bucket: tables of one name stay apart."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lakelog
+from lakelog.cli.app import run
+from lakelog.errors import InvalidArgument, NotFound
+from lakelog.sdk.catalog import Catalog
+from lakelog.sql import SqlSession
+from metastore.store.transaction import Store
+from metastore.use_cases import UseCases
+from tests.support.metastore.serving import serving
+
+ROWS = pa.table({"k": pa.array([1, 2], pa.int64()), "v": ["a", "b"]})
+
+
+@pytest.fixture
+def sales(migrated_url: str, module_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
+    """The catalog `sales`, beside `web`."""
+
+    def make_use_cases(store: Store) -> UseCases:
+        return UseCases(store, f"file://{tmp_path}/warehouse")
+
+    with serving(migrated_url, make_use_cases) as sales, serving(module_url, make_use_cases) as web:
+        path = tmp_path / "catalogs.toml"
+        path.write_text(f'[sales]\ntarget = "{sales}"\n[web]\ntarget = "{web}"\n')
+        monkeypatch.setenv("LAKELOG_CATALOGS", str(path))
+        with lakelog.connect(catalog="sales") as catalog:
+            for each in (catalog, catalog.catalog("web")):
+                each.create_database("shop", if_not_exists=True)
+                each.create_table("shop.orders", ROWS.schema, primary_key=["k"])
+            yield catalog
+            catalog.catalog("web").drop_database("shop", cascade=True)
+
+
+def read(catalog: Catalog) -> list[dict[str, object]]:
+    return sorted(catalog.table("shop.orders").scan().to_arrow().to_pylist(), key=lambda row: str(row["k"]))
+
+
+def test_tables_of_the_same_name_do_not_touch_each_other(sales: Catalog) -> None:
+    web = sales.catalog("web")
+    assert web is sales.catalog("web") is not sales is sales.catalog("sales")
+    sales.table("shop.orders").upsert(ROWS, writer="w", identifier=1)
+    assert read(web) == []
+    # The same name and number of a writer: each catalog remembers its own commits.
+    web.table("shop.orders").upsert(ROWS.set_column(1, "v", [["x", "y"]]), writer="w", identifier=1)
+    assert read(sales) == ROWS.to_pylist()
+    assert read(web) == [{"k": 1, "v": "x"}, {"k": 2, "v": "y"}]
+    assert sales.table("shop.orders").uuid != web.table("shop.orders").uuid
+    assert sales.table("shop.orders").info.location != web.table("shop.orders").info.location
+    sales.table("shop.orders").overwrite(ROWS[:1])
+    assert read(sales) == ROWS[:1].to_pylist()
+    sales.drop_table("shop.orders")
+    assert read(web) == [{"k": 1, "v": "x"}, {"k": 2, "v": "y"}]
+
+
+def test_names_with_three_parts_read_and_write_any_catalog(sales: Catalog) -> None:
+    session = SqlSession(sales, "shop")
+    session.execute("INSERT INTO orders VALUES (1, 'a')")
+    session.execute("INSERT INTO web.shop.orders SELECT k + 1, v FROM sales.shop.orders")
+    joined = session.execute(
+        "SELECT a.v AS old, b.k AS k FROM shop.orders a JOIN web.shop.orders b ON a.v = b.v"
+    ).to_arrow()
+    assert joined.to_pylist() == [{"old": "a", "k": 2}]
+    listed = session.execute("SELECT count(*) AS n FROM web.shop.`orders$snapshots`").to_arrow()
+    assert listed.to_pylist() == [{"n": 1}]
+    found = session.execute("SELECT table_catalog, table_name FROM web.information_schema.tables").to_arrow()
+    assert found.to_pylist() == [{"table_catalog": "web", "table_name": "orders"}]
+    assert session.execute("DESCRIBE web.shop.orders").to_arrow().num_rows == 2
+    session.execute("CREATE TABLE sales.shop.more (k BIGINT)")
+    assert sales.tables("shop") == ["more", "orders"]
+
+
+def test_what_makes_tables_stays_in_the_catalog_of_the_session(sales: Catalog) -> None:
+    for statement in ("CREATE TABLE web.shop.t (k BIGINT)", "DROP TABLE web.shop.orders"):
+        with pytest.raises(InvalidArgument, match=r"is in another catalog than this session.*connect to 'web'"):
+            sales.sql(statement)
+    assert sales.catalog("web").tables("shop") == ["orders"]
+
+
+def test_an_unknown_catalog_is_refused_with_those_that_are_known(
+    sales: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(NotFound, match=r"There is no catalog 'stock' in .*It has: sales, web"):
+        sales.sql("SELECT * FROM stock.shop.orders")
+    with pytest.raises(NotFound, match="There is no catalog 'stock'"):
+        lakelog.connect(catalog="stock")
+    monkeypatch.delenv("LAKELOG_CATALOGS")
+    with pytest.raises(InvalidArgument, match="'stock' is not known: LAKELOG_CATALOGS names no file"):
+        sales.sql("SELECT * FROM stock.shop.orders")
+    bare = Catalog(sales.metastore, sales.context.stores)
+    with pytest.raises(InvalidArgument, match=r"was not made by lakelog\.connect"):
+        bare.catalog("sales")
+
+
+def test_a_catalog_pickles_with_its_name(sales: Catalog) -> None:
+    with pickle.loads(pickle.dumps(sales)) as copied:
+        assert (copied.name, copied.catalog("web").name) == ("sales", "web")
+        assert copied.catalog("web").tables("shop") == ["orders"]
+
+
+def test_the_command_takes_the_name(sales: Catalog, capsys: pytest.CaptureFixture[str]) -> None:
+    sales.catalog("web").create_database("only_web")
+    assert run(["--catalog", "web", "-o", "json", "database", "list"]) == 0
+    # The servers of this test log to the same output.
+    assert '"only_web"' in capsys.readouterr().out
+    assert run(["database", "list", "--catalog", "sales", "-o", "json"]) == 0
+    assert '"only_web"' not in capsys.readouterr().out
+    assert run(["--catalog", "web", "status", "-o", "json"]) == 0
+    assert '"target":"127.0.0.1:' in capsys.readouterr().out.replace(" ", "")
+    assert run(["--catalog", "stock", "database", "list"]) == 3
+    assert "It has: sales, web" in capsys.readouterr().err
+    sales.catalog("web").drop_database("only_web")
