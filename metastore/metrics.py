@@ -53,7 +53,7 @@ HELP: dict[str, str] = {
     "lagging_logs": "Logs with snapshots that are not published yet.",
     "publish_lag_snapshots": "Snapshots that are not published yet, of all logs together.",
     "publish_lag_seconds": "For how long the first of them has been there, in the log that lags most.",
-    "consumers": "Consumers with a position, by state: of the reader service, of other programs, or silent.",
+    "consumers": "Consumers with a position; by state: served by the reader service, read by others, or silent.",
     "consumer_lag_snapshots": "Snapshots that the slowest consumer has not done, by state.",
     "consumer_lag_seconds": "For how long the first of them has been there, for the consumer that lags longest.",
     "slow_consumer_snapshots": "Snapshots that a consumer has not done, for those that lag most.",

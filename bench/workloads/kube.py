@@ -5,4 +5,8 @@ from __future__ import annotations
 from bench.kube import recovery, together
 
 TITLE = "W14 and W15 on a real Kubernetes control plane"
-PARTS = {"recovery": recovery.measure_recovery, "together": together.measure_together}
+PARTS = {
+    "recovery": recovery.measure_recovery,
+    "pairs": recovery.measure_pairs,
+    "together": together.measure_together,
+}
