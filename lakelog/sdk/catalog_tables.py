@@ -321,6 +321,9 @@ class CatalogTables:
         can use it. Before its first write, a new instance registers the name and asks `last_identifier` where to go on.
         Copies of the catalog that are pickled after that count as the same instance.
 
+        If the metastore loses commits of this catalog under the name, for instance by a restore of its database, the
+        next commit is refused (HistoryDiverged). Then register the name again, and go on as a new instance does.
+
         Returns:
             The epoch: 1 for the first holder of the name, higher for each later one.
 

@@ -105,7 +105,7 @@ class Page:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres'")
             connection.execute("ALTER DATABASE postgres RENAME TO before_restore")
-            connection.execute(f"ALTER DATABASE {name} RENAME TO postgres")  # type: ignore[arg-type]
+            connection.execute(f"ALTER DATABASE {name} RENAME TO postgres")
 
     def query(self, statement: str) -> object:
         with psycopg.connect(libpq_url(self.postgres.url()), autocommit=True) as connection:
