@@ -76,6 +76,8 @@ def test_settings_are_ones_that_the_services_take(variant: str) -> None:
         conf = read_conf(variables["LAKELOG_SPARK_CONF"])
         ports = {port["name"]: str(port["containerPort"]) for port in container["ports"]}
         assert conf["spark.driver.port"] == ports["spark-driver"]
+        # Spark gives executors the one or the other as the address of their driver.
+        assert conf["spark.driver.bindAddress"] == conf["spark.driver.host"] == "$(POD_IP)"
         assert conf["spark.driver.blockManager.port"] == ports["spark-blocks"]
         folder, _, file = conf["spark.kubernetes.executor.podTemplateFile"].rpartition("/")
         mounted = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
