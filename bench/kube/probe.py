@@ -47,7 +47,9 @@ class Probe:
         catalog.create_database("probe", if_not_exists=True)
         self._plain = self._make("plain", {})
         self._logged = self._make("logged", {"log.system": "kafka"})
-        self._keyed = self._make("keyed", {"changelog-producer": "lookup", "bucket": "1"}, key=True)
+        self._keyed = self._make(
+            "keyed", {"changelog-producer": "lookup", "lookup-wait": "false", "bucket": "1"}, key=True
+        )
         self._followed = self._make("followed", {})
 
     def run(self, seconds: float) -> None:

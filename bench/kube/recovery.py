@@ -19,8 +19,7 @@ from bench.measure import Figure, WrongAnswerError, absolute
 from dev.kube.lab import Cluster, why_not
 
 OVERLAY: Final = "k8s/overlays/local"
-SERVICES: Final = ("metastore", "publisher", "compactor", "reader", "writer")
-DOUBLED: Final = ("metastore", "publisher", "compactor", "reader")
+SERVICES: Final = ("metastore", "publisher", "compactor", "reader")
 READY_S: Final = 240.0
 _QUIET_S: Final = 6.0
 """After a kill, until the next one at the earliest; and before the first."""
@@ -36,18 +35,19 @@ Done = Mapping[str, Sequence[tuple[float, float]]]
 
 
 def measure_recovery(bench: Bench) -> Iterator[Figure]:
-    """A kill of each service's only pod."""
+    """A kill of the only pod of each service that needs no Spark, then of one of two."""
     with open_cluster(bench) as cluster:
-        yield from _kill_each(cluster, SERVICES[:4] if bench.quick else SERVICES, "the only pod")
-
-
-def measure_pairs(bench: Bench) -> Iterator[Figure]:
-    """A kill of one of two pods of each service that needs no Spark."""
-    with open_cluster(bench) as cluster:
-        for service in DOUBLED:
+        yield from _kill_each(cluster, SERVICES, "the only pod")
+        for service in SERVICES:
             cluster.kubectl("scale", f"deployment/{service}", "-n", "lakelog", "--replicas=2")
         wait_until_ready(cluster)
-        yield from _kill_each(cluster, DOUBLED, "one of two")
+        yield from _kill_each(cluster, SERVICES, "one of two")
+
+
+def measure_pipeline(bench: Bench) -> Iterator[Figure]:
+    """A kill of the only pod of a pipeline, which starts a Spark again."""
+    with open_cluster(bench) as cluster:
+        yield from _kill_each(cluster, ["writer"], "the only pod")
 
 
 @contextmanager
@@ -126,7 +126,8 @@ def _kill_each(cluster: Cluster, services: Sequence[str], which: str) -> Iterato
         done = outcome[0][service]
         usual = [1000 * (end_s - began_s) for began_s, end_s in done if end_s < first_s]
         yield absolute(f"{service}, {which}: the next unit", "s", [find_next(done, killed_s[service])])
-        yield absolute(f"{service}, {which}: a unit before", "ms", usual)
+        if usual:
+            yield absolute(f"{service}, {which}: a unit before", "ms", usual)
 
 
 def _label_pod(cluster: Cluster, service: str, which: str) -> str:
