@@ -26,7 +26,8 @@ _QUIET_S: Final = 6.0
 _BEGUN_S: Final = 6.0
 """The probe needs so long to make its tables."""
 _EACH_S: Final = 11.0
-_LONGEST_S: Final = 25.0
+_LONGEST_S: Final = 60.0
+"""The lease of a job that a compactor leaves ends within it."""
 _SPARK_S: Final = 130.0
 """A Spark starts within it, also on a busy machine, and takes what waits in its topic."""
 _COMPONENT: Final = "app.kubernetes.io/component"

@@ -1,4 +1,4 @@
-"""W15 on a cluster: a writer, a compactor and a subscription through the reader service, together and alone."""
+"""W15 on a cluster: upserts beside a compactor, and small writes with their subscriber, together and alone."""
 
 from __future__ import annotations
 
