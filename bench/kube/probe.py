@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -47,7 +48,9 @@ class Probe:
         catalog.create_database("probe", if_not_exists=True)
         self._plain = self._make("plain", {})
         self._logged = self._make("logged", {"log.system": "kafka"})
-        self._keyed = self._make("keyed", {"changelog-producer": "lookup", "bucket": "1"}, key=True)
+        self._keyed = self._make(
+            "keyed", {"changelog-producer": "lookup", "lookup-wait": "false", "bucket": "1"}, key=True
+        )
         self._followed = self._make("followed", {})
 
     def run(self, seconds: float) -> None:
@@ -127,17 +130,16 @@ class Probe:
         return publish
 
     def _attach(self) -> Callable[[int], None]:
-        list_snapshots = self._catalog.metastore.list_snapshots
+        find_newest = partial(self._catalog.metastore.list_snapshots, self._keyed.uuid, limit=1)
 
         def attach(number: int) -> None:
             self._append(self._keyed, number, f"keyed-{os.getpid()}")
-            newest = 0
+            newest: list[int] = []
 
             def is_attached() -> bool:
-                nonlocal newest
-                listed = list_snapshots(self._keyed.uuid, limit=1)
-                newest = newest or listed.snapshots[0].snapshot_id
-                return listed.complete_until >= newest
+                if not newest:
+                    newest.extend(self._keyed.snapshots(1).column("id").to_pylist())
+                return find_newest().complete_until >= newest[0]
 
             self._wait_until(is_attached)
 

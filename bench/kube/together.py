@@ -1,4 +1,4 @@
-"""W15 on a cluster: a writer, a compactor and a subscription through the reader service, together and alone."""
+"""W15 on a cluster: upserts beside a compactor, and small writes with their subscriber, together and alone."""
 
 from __future__ import annotations
 
@@ -19,16 +19,22 @@ from bench.kube.recovery import open_cluster, run_in_shell
 from bench.measure import Figure, absolute
 from bench.shapes import q1, q1_schema
 from bench.together import BASE_ROWS, upsert_for
+from dev.kube.lab import Cluster
 
-ALONE_S: Final = 15
-TOGETHER_S: Final = 45
+ALONE_S: Final = 10
+TOGETHER_S: Final = 30
 
 
 def measure_together(bench: Bench) -> Iterator[Figure]:
     """Rows a second of upserts, and how late small writes arrive, alone and together."""
     with open_cluster(bench) as cluster:
-        seconds = [str(bench.scaled(ALONE_S)), str(bench.scaled(TOGETHER_S))]
-        found = json.loads(run_in_shell(cluster, ["python", "-m", "bench.kube.together", *seconds]))
+        yield from measure_on(cluster, bench.scaled(ALONE_S), bench.scaled(TOGETHER_S))
+
+
+def measure_on(cluster: Cluster, alone_s: int, together_s: int) -> Iterator[Figure]:
+    """The same on a cluster that is there."""
+    command = ["python", "-m", "bench.kube.together", str(alone_s), str(together_s)]
+    found = json.loads(run_in_shell(cluster, command))
     for name, (rate, latencies_ms) in found.items():
         yield absolute(f"upserts {name}", "rows/s", [rate])
         for part in (50, 99):

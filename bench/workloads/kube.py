@@ -7,6 +7,6 @@ from bench.kube import recovery, together
 TITLE = "W14 and W15 on a real Kubernetes control plane"
 PARTS = {
     "recovery": recovery.measure_recovery,
-    "pairs": recovery.measure_pairs,
+    "writer": recovery.measure_pipeline,
     "together": together.measure_together,
 }

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from lakelog.arguments import check_text
 from lakelog.errors import InvalidArgument
+from lakelog.sdk.catalog_tables import CatalogTables
 from lakelog.sql.statements import Name
 
 if TYPE_CHECKING:
-    from lakelog.sdk.catalog_tables import CatalogTables
     from lakelog.sdk.tables.table import Table
 
 
