@@ -97,6 +97,7 @@ def _describe(request: Message) -> dict[str, Any]:
 
 def log_vended(vended: Vended) -> None:
     """Writes who has got keys of the object store, for what, and until when."""
+    sent = request_id.get()
     log.info(
         "keys vended",
         caller=vended.caller,
@@ -104,7 +105,7 @@ def log_vended(vended: Vended) -> None:
         table_uuid=vended.table_uuid,
         access=vended.access,
         until=show_time(vended.expires_at_ms),
-        request_id=request_id.get(),
+        **({"request_id": sent} if sent else {}),
     )
 
 
