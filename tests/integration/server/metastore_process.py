@@ -34,14 +34,14 @@ def migrate(database_url: str) -> None:
 class Process:
     """A metastore of its own."""
 
-    def __init__(self, database_url: str, warehouse: Path, *arguments: str, log: Path) -> None:
+    def __init__(self, database_url: str, warehouse: Path | str, *arguments: str, log: Path, **variables: str) -> None:
         self.log = log
         words = ["serve", "--insecure-dev", "--listen", "127.0.0.1:0", "--warehouse", str(warehouse)]
         self.process = ForkedProcess(
             "metastore",
             [*words, "--metrics-port", "0", *arguments],
             folder=ROOT,
-            environment=environment(LAKELOG_DATABASE_URL=database_url),
+            environment=environment(LAKELOG_DATABASE_URL=database_url, **variables),
             output=(output := log.with_suffix(".out")),
             stderr=log,
         )
