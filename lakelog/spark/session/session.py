@@ -146,9 +146,9 @@ def _make_settings(master: str, conf: Mapping[str, str], daemon: str) -> dict[st
     return {**_SETTINGS, **here, **_choose_daemon(master, os.environ["PYSPARK_PYTHON"], daemon), **conf}
 
 
-def is_on_this_machine(master: str) -> bool:
-    """Whether a master runs all tasks on the machine of its driver. Pure."""
-    return master.startswith("local")
+def is_on_this_machine(master: str | None) -> bool:
+    """Whether a master runs all tasks on the machine of its driver; None: that of a context without one. Pure."""
+    return master is None or master.startswith("local")
 
 
 def _java_settings(app_name: str, master: str, settings: Mapping[str, str]) -> dict[str, str]:

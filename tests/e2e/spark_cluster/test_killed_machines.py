@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import pytest
 
 from lakelog.embedded.ports import free_ports
 from lakelog.format.jobs.job import COMPACT, FULL, STRATEGY, JobState, to_bucket_scope
+from lakelog.sdk.tables.table import Table
 from lakelog.spark.session.gateway import find_spark_home
 from lakelog.testing.history import Write
 from tests.e2e.spark_cluster.world import World
@@ -97,6 +99,10 @@ def compact(world: World) -> None:
     assert world.orphans(table) == set()
 
 
+def has_snapshots(world: World, table: Table, count: int) -> bool:
+    return int(world.catalog.table(table.name).snapshots().num_rows) == count
+
+
 def stream(world: World) -> None:
     """A stream from a table to a table; executors get lakelog with it. An executor dies, then a whole machine."""
     options = {"bucket": "4", "changelog-producer": "input"}
@@ -111,10 +117,9 @@ def stream(world: World) -> None:
     with world.cluster.without_installations() as conf:
         world.start_service("reader", "run", str(file), conf=conf)
         for number, kill in enumerate((world.kill_executor, world.kill_machine)):
-            rows = batches[number]
-            with world.writes_held(sink, after=1, begin=lambda rows=rows: source.upsert(rows)):
+            with world.writes_held(sink, after=1, begin=partial(source.upsert, batches[number])):
                 kill(world.cluster.machines[0])
-            world.until(lambda done=number + 1: world.catalog.table(sink.name).snapshots().num_rows == done)
+            world.until(partial(has_snapshots, world, sink, number + 1))
     writes = [to_write("s", number, sink.name, rows) for number, rows in enumerate(batches)]
     assert world.check(sink, writes) == []
     assert world.check(sink, writes[:-1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from pyspark.sql import SparkSession
 import lakelog.spark
 from lakelog.errors import InvalidArgument
 from lakelog.sdk.catalog import Catalog
-from lakelog.spark.batch import commit, table_write
+from lakelog.spark.batch import commit
 from lakelog.spark.executor_files import FOLDER_NOT_SHARED
 from reader.streams import sinks
 from reader.streams.spec import SinkType
@@ -32,6 +33,7 @@ def table(catalog: Catalog) -> Any:
 @pytest.fixture
 def other_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of the files that tasks write is not on this machine."""
+    table_write: Any = import_module("lakelog.spark.batch.table_write")
     original = table_write.commit_attempt
 
     def commit_attempt(metastore: Any, attempt: Any, written: Any, *more: Any) -> Any:
