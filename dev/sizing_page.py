@@ -209,7 +209,7 @@ def _curves(figures: Figures) -> list[str]:
         "*All else* is Postgres, Kafka, the metastore where it is not the service itself, and the program that "
         "measures. A service adds rate as long as cores are free; its "
         "CPU for each unit says how many cores a given rate takes. A writer's CPU contains the start of its "
-        "Spark, some 16 seconds for each replica.",
+        "Spark, some 16 seconds for each replica, and a publisher's the start of the replicas after the first.",
         "",
     ]
 
