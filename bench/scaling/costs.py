@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
+from urllib.parse import unquote
 
 import numpy as np
 import psutil
@@ -202,7 +203,7 @@ class _CountingStores:
                 calls["PUT"] += 1
                 return super().create(path)
 
-        return Counting(location)
+        return Counting(unquote(location.removeprefix("file://")))
 
 
 def _count_requests(bench: Bench) -> Iterator[Figure]:

@@ -15,9 +15,11 @@ KUSTOMIZE = Path("k8s/base")
 
 
 def find_problems(root: Path) -> list[str]:
-    """Paths with such a name, or with such a word in it."""
+    """Paths with such a name, or with such a word in it; and those of an address that was taken for a path."""
     return [
-        str(path) for path in tracked_files(root) if not path.is_relative_to(KUSTOMIZE) and _words(path) & SAYS_NOTHING
+        str(path)
+        for path in tracked_files(root)
+        if ":" in str(path) or (not path.is_relative_to(KUSTOMIZE) and _words(path) & SAYS_NOTHING)
     ]
 
 

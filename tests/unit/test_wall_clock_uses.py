@@ -25,6 +25,7 @@ USES = {
     "lakelog/demo/story.py": "expires what is older",
     "lakelog/spark/session/class_files.py": "compared with the time of a file",
     "lakelog/testing/plain_consumer.py": "compared with a time in a row",
+    "metastore/credentials/token_service.py": "part of a signature",
 }
 
 

@@ -153,7 +153,7 @@ def write(
                 # Its tasks send, but do not call the metastore.
                 in_use.enter_context(Heartbeats(metastore).begin(attempt.attempt_id))
             with lakelog_errors():
-                given_rows = None if uncommitted is not None else collect_given_rows(df)
+                given_rows = None if uncommitted is not None else collect_given_rows(df, info.location)
             base = load_base(metastore, info) if producer == "lookup" and given_rows is None else None
             written = _run(spark, df, attempt, mode, overwrite, base, uncommitted, fills, given_rows)
         except BaseException:

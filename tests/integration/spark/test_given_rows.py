@@ -19,6 +19,7 @@ from lakelog.spark.batch.given_rows import collect_given_rows
 from tests.integration.spark.spark_tables import MakeTable, live_files, stored_files
 from tests.support.spark.write_ways import written_by_tasks
 
+HERE = "file:///t"
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
 PARTS = pa.schema([pa.field("day", pa.date32(), nullable=False), *SCHEMA])
 
@@ -33,7 +34,7 @@ def brought(spark: SparkSession, *values: tuple[int, str | None]) -> DataFrame:
     [
         (lambda spark: brought(spark, (1, "a"), (2, None)), 2),
         (lambda spark: brought(spark, (1, "a"), (2, None)).where("k > 1").selectExpr("k + 1 k", "v"), 1),
-        (lambda spark: spark.range(0, 1000, numPartitions=3).selectExpr("id k", "'x' v"), 1000),
+        (lambda spark: spark.range(0, 1000, numPartitions=3).selectExpr("id k", "current_timestamp() v"), 1000),
         (lambda spark: spark.range(10_000_000).limit(7), 7),
         (lambda spark: spark.sql("SELECT * FROM VALUES (1, 'a'), (2, 'b') AS t(k, v)"), 2),
         (lambda spark: spark.sql("SELECT 1 k"), 1),
@@ -43,7 +44,7 @@ def brought(spark: SparkSession, *values: tuple[int, str | None]) -> DataFrame:
     ],
 )
 def test_rows_that_are_few(spark: SparkSession, make: Callable[[SparkSession], DataFrame], count: int) -> None:
-    found = collect_given_rows(make(spark))
+    found = collect_given_rows(make(spark), HERE)
     assert found is not None
     assert found.num_rows == count
 
@@ -57,18 +58,31 @@ def test_rows_that_are_few(spark: SparkSession, make: Callable[[SparkSession], D
         lambda spark: spark.range(10).select(sf.udf(lambda k: k, "long")("id").alias("k")),
         lambda spark: spark.range(10).mapInArrow(lambda batches: batches, "id long"),
         lambda spark: spark.range(100).crossJoin(spark.range(100)),
+        # Few rows may be large.
+        lambda spark: spark.range(4000).selectExpr("id k", "repeat('x', 300000) v"),
+        lambda spark: spark.range(10).selectExpr("sequence(1, 10000000) v"),
+        lambda spark: spark.range(4000).selectExpr("collect_list(id) v"),
         # Where rows come from is not the driver program.
         lambda spark: spark.sparkContext.parallelize([(1,)]).toDF(["k"]),
     ],
 )
 def test_rows_that_may_be_many(spark: SparkSession, make: Callable[[SparkSession], DataFrame]) -> None:
-    assert collect_given_rows(make(spark)) is None
+    assert collect_given_rows(make(spark), HERE) is None
+
+
+def test_executors_of_other_machines_write_to_folders_themselves(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = brought(spark, (1, "a"))
+    monkeypatch.setattr("lakelog.spark.batch.given_rows.is_on_this_machine", lambda _master: False)
+    assert collect_given_rows(rows, HERE) is None
+    assert collect_given_rows(rows, "s3://lake/t") is not None
 
 
 def test_few_rows_of_a_file_are_read_by_tasks(spark: SparkSession, make_table: MakeTable) -> None:
     table = make_table(SCHEMA)
     lakelog.spark.write(brought(spark, (1, "a")), table.name)
-    assert collect_given_rows(lakelog.spark.read_table(spark, table.name).limit(1)) is None
+    assert collect_given_rows(lakelog.spark.read_table(spark, table.name).limit(1), HERE) is None
 
 
 def test_no_python_task_runs(spark: SparkSession, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,8 @@ def test_file_sizes(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["a/utils.py", "common/x.py", "lakelog/lease_manager.py", "tests/base.py", "a/test-helpers.md"]
+    "path",
+    ["a/utils.py", "common/x.py", "lakelog/lease_manager.py", "tests/base.py", "a/test-helpers.md", "file:/a/b.txt"],
 )
 def test_file_names(tree: Path, path: str) -> None:
     write(tree, "database/baseline.py", "")
@@ -225,6 +226,7 @@ def write_rooms(tree: Path) -> None:
     )
     for package in rooms:
         write(tree, f"lakelog/{package}/__init__.py", "")
+    write(tree, "lakelog/spark/executor_check.py", "import lakelog\n")
     write(tree, "lakelog/log/kafka/__init__.py", "")
     write(tree, "lakelog/log/kafka/log.py", "import confluent_kafka\n")
     write(tree, "lakelog/demo/kafka_consumers/delays.py", "import confluent_kafka\n")
