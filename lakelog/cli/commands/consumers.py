@@ -80,7 +80,7 @@ def delete(invocation: Invocation, name: str, consumer: str, yes: bool) -> None:
     table = invocation.catalog.table(name)
     # A missing consumer is an error, whatever the answer.
     if consumer in table.consumers.list().column("id").to_pylist():
-        confirm(invocation, f"Forget consumer {consumer} of {table.name}?", yes)
+        confirm(invocation, f"Forget consumer {consumer} of {table.name}?", yes, declined="Nothing was forgotten.")
     table.consumers.delete(consumer)
     invocation.printer.done(f"Forgot consumer {consumer} of {table.name}.", {"consumer": consumer, "deleted": True})
 

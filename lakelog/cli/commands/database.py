@@ -58,7 +58,12 @@ def drop(invocation: Invocation, name: str, if_exists: bool, cascade: bool, yes:
 
     Without --cascade it must have no tables.
     """
-    confirm(invocation, f"Drop database {name}{' and all of its tables' if cascade else ''}?", yes)
+    confirm(
+        invocation,
+        f"Drop database {name}{' and all of its tables' if cascade else ''}?",
+        yes,
+        declined="Nothing was dropped.",
+    )
     dropped = invocation.catalog.drop_database(name, if_exists=if_exists, cascade=cascade)
     sentence = f"Dropped database {name}." if dropped else f"There is no database {name}; nothing was changed."
     invocation.printer.done(sentence, {"database": name, "dropped": dropped})

@@ -140,7 +140,12 @@ def restart(invocation: Invocation, name: str, yes: bool) -> None:
     """
     table = invocation.catalog.table(name)
     info = invocation.metastore.get_log(table.uuid)
-    confirm(invocation, f"Restart the log of {table.name} in the topic {info.topic}?", yes)
+    confirm(
+        invocation,
+        f"Restart the log of {table.name} in the topic {info.topic}?",
+        yes,
+        declined="Nothing was restarted.",
+    )
     begun = invocation.metastore.restart_log(table.uuid)
     invocation.printer.done(
         f"Restarted the log of {table.name} after snapshot {begun.starts_after}, in the topic {begun.topic}, as "

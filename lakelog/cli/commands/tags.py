@@ -64,7 +64,7 @@ def delete(invocation: Invocation, name: str, tag: str, yes: bool) -> None:
     table = invocation.catalog.table(name)
     # A missing tag is an error, whatever the answer.
     if tag in table.tags.list().column("name").to_pylist():
-        confirm(invocation, f"Delete tag {tag} of {table.name}?", yes)
+        confirm(invocation, f"Delete tag {tag} of {table.name}?", yes, declined="Nothing was deleted.")
     table.tags.delete(tag)
     invocation.printer.done(f"Deleted tag {tag} of {table.name}.", {"tag": tag, "deleted": True})
 

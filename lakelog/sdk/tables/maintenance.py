@@ -17,7 +17,9 @@ from lakelog.sdk.tables.handle import TableHandle
 class TableUpkeep(TableHandle):
     """Checks of files, and expiry of partitions; see `lakelog.Table`."""
 
-    def check_files(self, repair: bool = False, *, older_than: dt.timedelta | None = None) -> FileCheck:
+    def check_files(
+        self, repair: bool = False, *, forget_lost: bool = False, older_than: dt.timedelta | None = None
+    ) -> FileCheck:
         """Compares the files below the table's location with what it refers to, and its log with its history.
 
         Writers, readers and compactors can go on meanwhile. It never deletes what is being written, what a readable
@@ -26,16 +28,26 @@ class TableUpkeep(TableHandle):
         Args:
             repair: Delete files that nothing refers to: files of aborted attempts; of attempts that are open for longer
                 than `older_than`, which are aborted first, so that they can never be committed; files that commits have
-                left over; and files of unknown origin that are older than that. Expire the snapshots whose files are
-                missing or damaged, and delete their tags, unless the newest snapshot is among them. Restart the log if
-                its publisher has found that log and table do not belong together any more; that needs the role `admin`.
+                left over; and files of unknown origin that are older than that. Restart the log if its publisher has
+                found that log and table do not belong together any more; the table's owner may do that. If not one of
+                the table's files is found, nothing is repaired.
+            forget_lost: Also expire the snapshots whose data files or deletion vectors are missing or damaged, and all
+                before them, and delete the tags of those that lack files. `FileCheck.lost` of a check without repair
+                says which. Nothing expires if the newest snapshot lacks files. Only with `repair`.
             older_than: How long a write may take; None: a day. With 0, writes that are running are aborted, too.
 
         Raises:
             InvalidArgument: An argument is not possible.
             NotFound: The table was dropped.
+            DataCorrupted: With `repair`: not one of the table's files was found at its location.
         """
         check_flag(repair, "repair")
+        check_flag(forget_lost, "forget_lost")
+        if forget_lost and not repair:
+            raise InvalidArgument(
+                "forget_lost=True expires snapshots, and repair is False. Give repair=True too, or leave it out.",
+                metadata={"field": "forget_lost", "value": "True"},
+            )
         older_than_ms = _to_milliseconds(older_than)
         info = self._refresh()
         context = self._context
@@ -47,6 +59,7 @@ class TableUpkeep(TableHandle):
                 store,
                 info,
                 repair=bool(repair),
+                forget_lost=bool(forget_lost),
                 older_than_ms=older_than_ms,
                 clock=context.clock,
             )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from lakelog.errors import PermissionDenied
+from lakelog.errors import DataCorrupted, InvalidArgument, NotFound, PermissionDenied
 from lakelog.format.log.state import PublishReport
+from lakelog.format.retention.table_files import FileUse
 from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.maintenance.checking import file_check
+from lakelog.sdk.maintenance.checking.file_check_result import LostSnapshots
 from lakelog.sdk.tables.table import Table
 from tests.support.command import Command
 from tests.support.log.log_world import World, rows
@@ -58,13 +63,18 @@ def test_old_snapshots_without_files_expire_with_their_tags(catalog: Catalog, or
     found = orders.check_files()
     assert ([each.path for each in found.broken], found.broken_until, found.expired_snapshots) == (lost, 2, 0)
     assert [each.last_snapshot_id for each in found.broken] == [2]
-    repaired = orders.check_files(repair=True)
+    assert found.lost == LostSnapshots(first=1, last=2, lacking=1, readable=1, tags=("lost",))
+    kept = orders.check_files(repair=True)
+    assert (kept.lost, kept.expired, kept.deleted_tags) == (found.lost, None, ()), "a repair alone forgets nothing"
+    assert numbers(orders) == [1, 2, 3, 4, 5]
+    repaired = orders.check_files(repair=True, forget_lost=True)
     assert (repaired.broken, repaired.broken_files, repaired.broken_until) == ((), 0, None)
     assert (repaired.expired_snapshots, repaired.deleted_tags, repaired.held_by) == (1, ("lost",), ())
+    assert (repaired.expired, repaired.forgotten) == (found.lost, found.broken)
     assert numbers(orders) == [3, 4, 5]
     assert values(orders, tag="early") == ["a"], "a tag whose files are there keeps its snapshot"
     assert (values(orders, tag="late"), values(orders)) == (["d"], ["e"])
-    again = orders.check_files(repair=True)
+    again = orders.check_files(repair=True, forget_lost=True)
     assert (again.broken_files, again.expired_snapshots, again.deleted_tags) == (0, 0, ())
 
 
@@ -73,12 +83,12 @@ def test_nothing_expires_if_the_newest_snapshot_lacks_files(catalog: Catalog, or
     write(orders, "a", "b", "c")
     orders.tags.create("lost", 1)
     lose(orders, 1, 3)
-    found = orders.check_files(repair=True)
+    found = orders.check_files(repair=True, forget_lost=True)
     assert (found.broken_files, found.broken_until, found.expired_snapshots, found.deleted_tags) == (2, None, 0, ())
     assert sorted(each.last_snapshot_id or 0 for each in found.broken) == [0, 1]
     assert numbers(orders) == [1, 2, 3]
     orders.rollback_to(2)
-    repaired = orders.check_files(repair=True)
+    repaired = orders.check_files(repair=True, forget_lost=True)
     assert (repaired.broken_files, repaired.deleted_tags) == (0, ("lost",)), "the next repair mends the rest"
     assert values(orders) == ["b"]
 
@@ -93,11 +103,11 @@ def test_what_is_needed_is_named_and_stays(catalog: Catalog, orders: Table, caps
     assert code == 1
     assert "Only snapshots up to 1 have them" in " ".join(err.split())
     assert "lakelog table check shop.orders --repair" in " ".join(err.split())
-    code, out, err = command("table", "check", "shop.orders", "--repair", "-y")
+    code, out, err = command("table", "check", "shop.orders", "--repair", "--forget-lost", "-y")
     said = " ".join((out + err).split())
     assert (code, "reader 'billing' needs snapshot 1" in said, "end that, and repair again" in said) == (1, True, True)
     catalog.metastore.release_snapshot(orders.uuid, "billing")
-    code, out, err = command("table", "check", "shop.orders", "--repair", "-y")
+    code, out, err = command("table", "check", "shop.orders", "--repair", "--forget-lost", "-y")
     assert (code, err) == (0, "")
     assert "Snapshots expired" in out
     assert numbers(orders) == [2, 3]
@@ -113,8 +123,173 @@ def test_a_file_of_another_size_is_broken_until_its_snapshot_expires(catalog: Ca
     assert [(each.path, each.found_bytes, each.last_snapshot_id) for each in found.broken] == [
         (file.path, path.stat().st_size, 1)
     ]
-    assert orders.check_files(repair=True).broken_files == 0
+    assert orders.check_files(repair=True, forget_lost=True).broken_files == 0
     assert numbers(orders) == [2]
+
+
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
+@pytest.mark.parametrize("protected", [True, False], ids=["protected", "control"])
+def test_a_warehouse_that_is_not_there_is_not_repaired(
+    catalog: Catalog, orders: Table, protected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(orders, "a", "b", "c", "d", "e")
+    for snapshot in range(1, 6):
+        orders.tags.create(f"t{snapshot}", snapshot)
+    orders.overwrite(pa.table({"k": [], "v": []}, schema=SCHEMA))
+    if not protected:
+        monkeypatch.setattr(file_check, "refuse_wrong_store", lambda *_: None)
+    folder = Path(orders.location.removeprefix("file://"))
+    folder.rename(folder.with_name("elsewhere"))
+    other = folder / "data" / ("f" * 32) / "of_another_table.parquet"
+    other.parent.mkdir(parents=True)
+    other.write_bytes(b"another")
+    now = dt.timedelta(0)
+    if not protected:
+        assert orders.check_files(repair=True, forget_lost=True, older_than=now).expired_snapshots == 5
+        assert (other.exists(), numbers(orders), orders.tags.list().num_rows) == (False, [6], 0)
+        return
+    for forget_lost in (False, True):
+        with pytest.raises(DataCorrupted, match=r"Not one file of shop\.orders .* is mounted") as refused:
+            orders.check_files(repair=True, forget_lost=forget_lost, older_than=now)
+        assert (refused.value.reason, refused.value.metadata["field"]) == ("NO_FILE_FOUND", "location")
+    assert (other.exists(), numbers(orders), orders.tags.list().num_rows) == (True, [1, 2, 3, 4, 5, 6], 5)
+    other.unlink()
+    for parent in (other.parent, folder / "data", folder):
+        parent.rmdir()
+    folder.with_name("elsewhere").rename(folder)
+    assert orders.check_files(repair=True, forget_lost=True).broken_files == 0
+    assert values(orders, tag="t1") == ["a"]
+
+
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
+def test_lost_snapshots_are_forgotten_only_with_a_repair(catalog: Catalog, orders: Table) -> None:
+    with pytest.raises(InvalidArgument, match="repair=True"):
+        orders.check_files(forget_lost=True)
+
+
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
+@pytest.mark.parametrize("snapshot", [2, 4], ids=["old", "newest"])
+def test_a_lost_changelog_costs_no_snapshot(
+    catalog: Catalog, snapshot: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {"bucket": "1", "changelog-producer": "input", "changelog.time-retained": "1 d"}
+    table = catalog.create_table("shop.logged", SCHEMA, primary_key=["k"], options=options)
+    for number in range(4):
+        table.upsert(pa.table({"k": [number], "v": [str(number)]}, schema=SCHEMA))
+    table.tags.create("kept", 2)
+    listed = catalog.metastore.list_used_files(table.uuid).files
+    changelogs = [each for each in listed if each.use is FileUse.CHANGELOG and each.first_snapshot_id == snapshot]
+    folder = Path(table.location.removeprefix("file://"))
+    for each in changelogs:
+        (folder / each.path).unlink()
+    assert len(changelogs) == 1
+    found = table.check_files(repair=True, forget_lost=True)
+    assert (found.broken_files, found.broken_changelogs, found.broken_until, found.lost) == (1, 1, None, None)
+    assert (found.expired, found.deleted_tags, numbers(table)) == (None, (), [1, 2, 3, 4])
+    assert values(table, tag="kept") == ["0", "1"]
+    code, _, err = Command(catalog, capsys)("table", "check", "shop.logged")
+    assert (code, "They are changelogs" in err) == (1, True)
+    # The advice mends it.
+    table.upsert(pa.table({"k": [9], "v": ["9"]}, schema=SCHEMA))
+    table.alter(set={"changelog.time-retained": "0 ms", "changelog.num-retained.min": 1})
+    table.expire_snapshots(older_than=dt.datetime.now(dt.UTC) + dt.timedelta(days=1), retain_last=1)
+    assert table.check_files().broken_files == 0
+
+
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
+def test_a_tag_stays_while_its_snapshot_is_needed(catalog: Catalog, orders: Table) -> None:
+    write(orders, "a", "b", "c")
+    orders.tags.create("lost", 1)
+    catalog.metastore.lease_snapshot(orders.uuid, "billing", 1, 60_000)
+    lose(orders, 1)
+    held = orders.check_files(repair=True, forget_lost=True)
+    assert (held.deleted_tags, held.expired, held.expired_snapshots) == ((), None, 0)
+    assert held.held_by == ("reader 'billing' needs snapshot 1",)
+    assert (orders.tags.list().num_rows, numbers(orders)) == (1, [1, 2, 3])
+    catalog.metastore.release_snapshot(orders.uuid, "billing")
+    assert orders.check_files(repair=True, forget_lost=True).deleted_tags == ("lost",)
+    assert numbers(orders) == [2, 3]
+
+
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
+def test_another_program_may_delete_the_tag_meanwhile(
+    catalog: Catalog, orders: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(orders, "a", "b")
+    orders.tags.create("lost", 1)
+    lose(orders, 1)
+    delete = catalog.metastore.delete_tag
+
+    def delete_twice(table_uuid: str, name: str) -> None:
+        delete(table_uuid, name)
+        raise NotFound("The table has no such tag.")
+
+    monkeypatch.setattr(catalog.metastore, "delete_tag", delete_twice, raising=False)
+    repaired = orders.check_files(repair=True, forget_lost=True)
+    assert (repaired.broken_files, repaired.deleted_tags, numbers(orders)) == (0, (), [2])
+
+
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
+def test_readable_snapshots_of_the_same_millisecond_stay(
+    catalog: Catalog, orders: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(orders, "a", "b", "c", "d")
+    lose(orders, 1)
+    real = catalog.metastore.list_snapshots
+    last = real(orders.uuid).snapshots[-1].committed_at_ms
+
+    def as_if_at_once(*arguments: object, **named: object) -> object:
+        page = real(*arguments, **named)  # type: ignore[arg-type]
+        return replace(page, snapshots=tuple(replace(each, committed_at_ms=last) for each in page.snapshots))
+
+    monkeypatch.setattr(catalog.metastore, "list_snapshots", as_if_at_once, raising=False)
+    assert orders.check_files(repair=True, forget_lost=True).expired_snapshots == 1
+    assert numbers(orders) == [2, 3, 4]
+
+
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
+def test_the_command_says_what_goes_and_what_went(
+    catalog: Catalog, orders: Table, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(orders, "a", "b", "c", "d")
+    orders.tags.create("early", 1)
+    orders.tags.create("late", 3)
+    (lost,) = lose(orders, 3)
+    plan = "expire snapshots 1 to 3 (1 of them without files; 2 can be read, and go too), and delete the tag late"
+    command = Command(catalog, capsys)
+    code, _, err = command("table", "check", "shop.orders")
+    assert (code, f"--repair --forget-lost would {plan}." in " ".join(err.split())) == (1, True)
+    code, _, err = command("table", "check", "shop.orders", "--repair", "--forget-lost")
+    assert (code, f"restart its log if that is needed, {plan}?" in " ".join(err.split())) == (2, True)
+    code, _, err = command("table", "check", "shop.orders", "--forget-lost")
+    assert (code, "add --repair" in err, numbers(orders)) == (2, True, [1, 2, 3, 4])
+    code, out, err = command("table", "check", "shop.orders", "--repair", "--forget-lost", "--yes")
+    said = " ".join(out.split())
+    assert (code, err, "Expired snapshots 1 to 3: 1 of them without files; 2 can be read" in said) == (0, "", True)
+    assert ("Tags deleted late" in said, lost[:20] in out, "These files were missing" in said) == (True, True, True)
+    assert (numbers(orders), values(orders, tag="early")) == ([4], ["a"])
+
+
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("table check shop.orders --repair --forget-lost", "repaired"), ("table drop shop.orders", "dropped")],
+)
+def test_a_no_says_what_did_not_happen(
+    catalog: Catalog,
+    orders: Table,
+    command: str,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write(orders, "a", "b")
+    lose(orders, 1)
+    asked: list[str] = []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("click.confirm", lambda question, **_: asked.append(question))
+    code, _, err = Command(catalog, capsys)(*command.split())
+    assert (code, len(asked), f"Nothing was {said}." in err, numbers(orders)) == (1, 1, True, [1, 2])
 
 
 def report_problem(world: World, table: Table, publisher: HandPublisher, problem: str) -> str:

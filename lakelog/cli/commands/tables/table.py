@@ -226,7 +226,7 @@ def unset(invocation: Invocation, name: str, keys: tuple[str, ...]) -> None:
 def drop(invocation: Invocation, name: str, if_exists: bool, yes: bool) -> None:
     """Drop a table. For a while it can be restored."""
     parsed = parse_table_name(name)
-    confirm(invocation, f"Drop table {parsed}?", yes)
+    confirm(invocation, f"Drop table {parsed}?", yes, declined="Nothing was dropped.")
     dropped = invocation.metastore.drop_table(parsed, if_exists=if_exists)
     sentence = (
         f"Dropped table {parsed}. lakelog table list {parsed.database} --dropped shows until when it can be restored."

@@ -40,7 +40,8 @@ from lakelog.format.retention.table_files import (
 from lakelog.format.tables.paths import is_path
 from lakelog.format.tables.table import TableInfo
 from lakelog.sdk.maintenance.checking.file_check_result import BrokenFile, FileCheck, OrphanFiles
-from lakelog.sdk.maintenance.checking.table_repair import forget_broken
+from lakelog.sdk.maintenance.checking.store_check import refuse_wrong_store
+from lakelog.sdk.maintenance.checking.table_repair import find_lost, forget_broken
 from lakelog.storage.objects.deleting import delete_files
 from lakelog.storage.objects.store import ObjectStore, StoredObject
 
@@ -57,12 +58,14 @@ class _Found:
 
     files: int = 0
     size_bytes: int = 0
+    present_files: int = 0
     orphans: dict[tuple[str, OrphanReason], OrphanFiles] = field(default_factory=dict)
     orphan_files: int = 0
     orphan_bytes: int = 0
     queued_files: int = 0
     broken: list[BrokenFile] = field(default_factory=list)
     broken_files: int = 0
+    broken_changelogs: int = 0
     deleted_files: int = 0
     deleted_bytes: int = 0
     left_files: int = 0
@@ -71,8 +74,12 @@ class _Found:
 
     def add_broken(self, used: UsedFile, found_bytes: int | None) -> None:
         self.broken_files += 1
-        # A file of which nothing is known, as an older metastore says it, is in all snapshots.
-        self.spans.add((used.first_snapshot_id or 0, used.last_snapshot_id))
+        if used.use is FileUse.CHANGELOG:
+            # Its snapshot can be read all the same.
+            self.broken_changelogs += 1
+        else:
+            # A file of which nothing is known, as an older metastore says it, is in all snapshots.
+            self.spans.add((used.first_snapshot_id or 0, used.last_snapshot_id))
         if len(self.broken) < MAX_REPORTED:
             self.broken.append(BrokenFile(used.path, used.use, used.size_bytes, found_bytes, used.last_snapshot_id))
 
@@ -83,12 +90,13 @@ def check_files(
     info: TableInfo,
     *,
     repair: bool,
+    forget_lost: bool = False,
     older_than_ms: int,
     clock: Clock,
     report: Callable[[int], None] = lambda _: None,
     page_size: int = MAX_FILES_A_CALL,
 ) -> FileCheck:
-    """Checks a table's files, and with `repair` deletes those that nothing refers to and forgets lost ones; blocks.
+    """Checks a table's files, and with `repair` deletes those that nothing refers to; blocks.
 
     Safe to repeat, and to end at any moment.
 
@@ -97,6 +105,7 @@ def check_files(
         store: Where the files are.
         info: The table.
         repair: Delete what may be deleted.
+        forget_lost: Also expire the snapshots that lack files, see `forget_broken`; only with `repair`.
         older_than_ms: Attempts that have been open for longer are aborted, and older files of unknown origin are
             deleted; younger ones stay.
         clock: For the age of files of unknown origin.
@@ -105,17 +114,24 @@ def check_files(
 
     Raises:
         NotFound: The table was dropped.
+        DataCorrupted: With `repair`: not one of the table's files was found. Nothing was changed.
         LakelogError: Metastore or store failed; files deleted until then stay deleted.
     """
     check = _Check(metastore, store, info, repair, older_than_ms, clock)
+    if repair:
+        refuse_wrong_store(metastore, store, info, page_size)
     for page in store.list_pages(page_size):
         check.look_at(page)
         report(check.found.files)
     if repair and check.found.deleted_files:
         store.delete_empty_folders()
     check.find_missing(page_size)
-    result = check.result()
-    return forget_broken(metastore, info, result, check.found.spans) if repair else result
+    result = find_lost(metastore, info, check.result(), check.found.spans)
+    if not (repair and forget_lost) or result.lost is None:
+        return result
+    # The warehouse can have gone meanwhile.
+    refuse_wrong_store(metastore, store, info, page_size)
+    return forget_broken(metastore, info, result, check.found.spans)
 
 
 class _Check:
@@ -151,6 +167,7 @@ class _Check:
             use = used.get(each.path)
             if use is not None:
                 found.queued_files += use.use is FileUse.EXPIRED
+                found.present_files += use.use is not FileUse.EXPIRED
                 continue
             attempt = attempts.get(find_attempt(each.path))
             reason = find_reason(attempt)
@@ -199,6 +216,8 @@ class _Check:
             queued_files=found.queued_files,
             broken=tuple(found.broken),
             broken_files=found.broken_files,
+            broken_changelogs=found.broken_changelogs,
+            present_files=found.present_files,
             deleted_files=found.deleted_files,
             deleted_bytes=found.deleted_bytes,
             left_files=found.left_files,
@@ -264,7 +283,9 @@ def _has_other_size(found: StoredObject, used: UsedFile | None) -> bool:
 
 
 def _join(one: UsedFile, other: UsedFile) -> UsedFile:
-    """One file in the snapshots of two entries. Pure."""
+    """One file in the snapshots of two entries; states count more than changes. Pure."""
+    if FileUse.CHANGELOG in (one.use, other.use) and one.use is not other.use:
+        return other if one.use is FileUse.CHANGELOG else one
     firsts = [each.first_snapshot_id or 0 for each in (one, other)]
     lasts = [each.last_snapshot_id for each in (one, other)]
     last = None if None in lasts else max(each for each in lasts if each is not None)
