@@ -14,6 +14,7 @@ import pytest
 from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument, NotFound, PermissionDenied, Unavailable
 from lakelog.format.tables.table import TableInfo, TableName
+from metastore.credentials import vending
 from metastore.credentials.signing import SigningKeys
 from metastore.credentials.token_service import SessionKeys
 from metastore.credentials.vending import Vended, Vending, VendSettings
@@ -147,6 +148,75 @@ def test_those_who_come_at_once_share_one_request_and_an_error_is_not_kept() -> 
         world.source.error = None
         assert await world.read(table) == "id-3"
         assert len(world.noted) == 20
+
+    in_world(work)
+
+
+async def ask_for_many(world: World, count: int) -> list[asyncio.Task[str]]:
+    """Calls of one caller for so many tables, all of which wait."""
+    world.source.go.clear()
+    calls = [asyncio.create_task(world.read(await world.make(f"t{number}"))) for number in range(count)]
+    while len(world.source.asked) < min(count, 2):
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0.01)
+    return calls
+
+
+@pytest.mark.parametrize("share", [2, 8])
+def test_a_caller_that_floods_takes_its_share_alone(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vending, "_CALLER_REQUESTS", share)
+
+    async def work(world: World) -> None:
+        calls = await ask_for_many(world, 30)
+        asked = len(world.source.asked)
+        other = asyncio.create_task(world.read(await world.make("orders"), BEN))
+        await asyncio.sleep(0.05)
+        # The control: with a share of all requests the other caller waits for the flood.
+        assert (asked, [session for session, _ in world.source.asked].count("ben")) == (
+            (2, 1) if share == 2 else (8, 0)
+        )
+        world.source.go.set()
+        await asyncio.gather(other, *calls)
+
+    in_world(work)
+
+
+def test_a_request_that_has_not_begun_ends_with_its_last_call() -> None:
+    async def work(world: World) -> None:
+        calls = await ask_for_many(world, 30)
+        # Two calls wait for the last table.
+        last = await world.use_cases.catalog.get_table(TableName("shop", "t29"))
+        calls.append(asyncio.create_task(world.read(last)))
+        await asyncio.sleep(0.01)
+        for each in calls[:-1]:
+            each.cancel()
+        await asyncio.gather(*calls[:-1], return_exceptions=True)
+        world.source.go.set()
+        await calls[-1]
+        # The control: the two that had begun, and the one that is still wanted, have run.
+        assert len(world.source.asked) == 3
+        # A request that was cancelled is in the way of no later one.
+        assert await world.read(await world.use_cases.catalog.get_table(TableName("shop", "t9"))) == "id-4"
+
+    in_world(work)
+
+
+@pytest.mark.parametrize("share", [5, 1000])
+def test_keys_of_one_caller_do_not_evict_those_of_others(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vending, "_CALLER_KEPT", share)
+    monkeypatch.setattr(vending, "_MOST_KEPT", 8)
+
+    async def work(world: World) -> None:
+        orders = await world.make("orders")
+        assert await world.read(orders, BEN) == "id-1"
+        tables = [await world.make(f"t{number}") for number in range(20)]
+        for each in tables:
+            await world.read(each)
+        # Its own last ones are kept, and those of the other caller.
+        assert await world.read(orders, BEN) == "id-1"
+        assert await world.read(tables[-1]) == "id-21"
+        # The control: its first ones have left.
+        assert await world.read(tables[0]) == "id-22"
 
     in_world(work)
 
