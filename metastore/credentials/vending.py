@@ -116,6 +116,7 @@ class _Kept:
 
     request: asyncio.Future[SessionKeys]
     has_turn: asyncio.Event
+    began_s: float
     ends_at_s: float = field(default=0.0)
     waiting: int = field(default=0)
 
@@ -225,6 +226,9 @@ class Vending:
         """Keys, and how long they last."""
         assert self._settings is not None, "the caller has looked"
         kept = self._kept.find(scope)
+        if kept is not None and not kept.request.done() and self._clock.monotonic_s() - kept.began_s >= _WAIT_S:
+            # Its first call has left by now, and another one would wait in vain, too.
+            kept = None
         if kept is not None and kept.request.done():
             left_s = kept.ends_at_s - self._clock.monotonic_s()
             if left_s < _REUSED_PART * self._settings.duration_s:
@@ -250,7 +254,7 @@ class Vending:
 
     def _begin(self, scope: _Scope, table: _Table) -> _Kept:
         has_turn = asyncio.Event()
-        kept = _Kept(asyncio.ensure_future(self._request(scope, table, has_turn)), has_turn)
+        kept = _Kept(asyncio.ensure_future(self._request(scope, table, has_turn)), has_turn, self._clock.monotonic_s())
         kept.request.add_done_callback(lambda done: self._settle(scope, kept, done))
         self._kept.add(scope, kept)
         return kept
@@ -261,7 +265,8 @@ class Vending:
         policy = make_policy(settings.partition, table.location, writes=scope.writes)
         async with self._turns.take(scope.caller):
             has_turn.set()
-            return await run_beside(lambda: settings.source.request_keys(scope.caller, policy), "lakelog-vending")
+            async with asyncio.timeout(_WAIT_S):
+                return await run_beside(lambda: settings.source.request_keys(scope.caller, policy), "lakelog-vending")
 
     def _settle(self, scope: _Scope, kept: _Kept, done: asyncio.Future[SessionKeys]) -> None:
         if done.cancelled() or done.exception() is not None:

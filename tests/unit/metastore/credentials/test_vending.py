@@ -201,6 +201,55 @@ def test_a_request_that_has_not_begun_ends_with_its_last_call() -> None:
     in_world(work)
 
 
+@pytest.mark.parametrize("wait_s", [0.05, 5])
+def test_requests_without_an_answer_are_given_up(wait_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vending, "_WAIT_S", wait_s)
+
+    async def work(world: World) -> None:
+        calls = await ask_for_many(world, 10)
+        done, _ = await asyncio.wait(calls, timeout=0.3)
+        # The control: within the wait they are not given up.
+        assert len(done) == (10 if wait_s < 1 else 0)
+        threads = [each for each in threading.enumerate() if each.name == "lakelog-vending"]
+        assert threads
+        assert all(each.daemon for each in threads), "else the process could not end"
+        if wait_s < 1:
+            for each in done:
+                with pytest.raises(Unavailable, match=r"within 0\.05 s"):
+                    each.result()
+            # The threads of the first ones still wait, and others have keys.
+            hung, world.source.go = world.source.go, threading.Event()
+            world.source.go.set()
+            for name in ("t0", "t9"):
+                table = await world.use_cases.catalog.get_table(TableName("shop", name))
+                assert (await world.read(table)).startswith("id-")
+            hung.set()
+        world.source.go.set()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+    in_world(work)
+
+
+def test_a_request_that_is_older_than_the_wait_is_replaced() -> None:
+    async def work(world: World) -> None:
+        (first,) = await ask_for_many(world, 1)
+        table = await world.use_cases.catalog.get_table(TableName("shop", "t0"))
+        # The control: a younger one is shared.
+        world.clock.at_s += 14
+        second = asyncio.create_task(world.read(table))
+        await asyncio.sleep(0.01)
+        assert len(world.source.asked) == 1
+        hung, world.source.go = world.source.go, threading.Event()
+        world.source.go.set()
+        world.clock.at_s += 1
+        assert await world.read(table) == "id-2"
+        hung.set()
+        await asyncio.gather(first, second)
+        assert await world.read(table) == "id-2"
+
+    in_world(work)
+
+
 @pytest.mark.parametrize("share", [5, 1000])
 def test_keys_of_one_caller_do_not_evict_those_of_others(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vending, "_CALLER_KEPT", share)
