@@ -112,11 +112,15 @@ class _Table:
 
 @dataclass
 class _Kept:
-    """Keys, or the request for them, and when they end by the metastore's own clocks."""
+    """Keys, or the request for them, and when they end by the metastore's own clocks.
+
+    A store may grant less time than was requested.
+    """
 
     request: asyncio.Future[SessionKeys]
     has_turn: asyncio.Event
     began_s: float
+    granted_s: float = field(default=0.0)
     ends_at_s: float = field(default=0.0)
     waiting: int = field(default=0)
 
@@ -231,7 +235,7 @@ class Vending:
             kept = None
         if kept is not None and kept.request.done():
             left_s = kept.ends_at_s - self._clock.monotonic_s()
-            if left_s < _REUSED_PART * self._settings.duration_s:
+            if left_s < _REUSED_PART * kept.granted_s:
                 kept = None
         if kept is None:
             kept = self._begin(scope, table)
@@ -275,7 +279,8 @@ class Vending:
         assert self._settings is not None, "it was requested"
         # Not longer than was requested: the clock of the token service may be wrong.
         left_s = (done.result().expires_at_ms - self._clock.now_ms()) / 1000
-        kept.ends_at_s = self._clock.monotonic_s() + min(left_s, self._settings.duration_s)
+        kept.granted_s = min(left_s, self._settings.duration_s)
+        kept.ends_at_s = self._clock.monotonic_s() + kept.granted_s
 
     def close(self) -> None:
         """Ends the requests that wait; idempotent."""

@@ -307,6 +307,21 @@ def test_a_clock_that_is_wrong_gives_no_keys_for_longer_and_none_that_have_ended
     in_world(work)
 
 
+@pytest.mark.parametrize("granted_s", [DURATION_S, 600, 100])
+def test_keys_are_given_again_for_a_part_of_the_time_that_the_store_grants(granted_s: int) -> None:
+    async def work(world: World) -> None:
+        table = await world.make("orders")
+        world.source.ahead_s = granted_s - DURATION_S
+        assert [await world.read(table) for _ in range(100)] == ["id-1"] * 100
+        world.clock.at_s += 0.24 * granted_s
+        assert await world.read(table) == "id-1"
+        # The control: later there are new ones.
+        world.clock.at_s += 0.02 * granted_s
+        assert await world.read(table) == "id-2"
+
+    in_world(work)
+
+
 def test_tables_that_are_dropped_have_keys_and_unknown_ones_have_none() -> None:
     async def work(world: World) -> None:
         table = await world.make("orders")
