@@ -9,11 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pyarrow import fs
 
 from lakelog.clock import SystemClock
 from lakelog.config import read_s3_settings
-from lakelog.errors import InvalidArgument, LakelogError, PermissionDenied, Unavailable
+from lakelog.errors import InvalidArgument, LakelogError, NotFound, PermissionDenied, Unavailable
 from lakelog.format.tables.credentials import StoreCredentials
+from lakelog.storage.objects import s3_keys
 from lakelog.storage.objects.s3 import S3Store
 from lakelog.storage.objects.s3_keys import OwnKeys, VendedKeys
 from lakelog.storage.objects.store import S3Settings
@@ -203,6 +205,65 @@ def test_a_refused_call_is_made_once_more_with_new_keys() -> None:
     used.clear()
     with pytest.raises(PermissionDenied):
         S3Store("lake", "w", ENDPOINT)._ask("lake/x", work)
+
+
+DENIED = "AWS Error ACCESS_DENIED during HeadObject operation: No response body."
+
+
+@pytest.mark.parametrize(("is_revoked", "vends"), [(False, 1), (True, 2)])
+def test_a_refusal_of_a_missing_object_costs_no_keys(
+    is_revoked: bool, vends: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    store = S3Store("lake", f"w/{UUID}", ENDPOINT, world.keys)
+    listed: list[str] = []
+
+    class Files:
+        """As Amazon answers keys that list one folder."""
+
+        def __init__(self, settings: S3Settings) -> None:
+            self._works = not is_revoked or settings.access_key_id != "id-1"
+
+        def get_file_info(self, what: str | fs.FileSelector) -> list[fs.FileInfo]:
+            if isinstance(what, str) or not self._works:
+                raise OSError(DENIED)
+            listed.append(what.base_dir)
+            return []
+
+    monkeypatch.setattr(s3_keys, "_make_filesystem", Files)
+    world.write()
+    for number in range(3):
+        world.clock.at_s += 40
+        assert store._exists(store._key(f"data/{number}")) is False
+    # The control: keys that the store does not accept at all are replaced.
+    assert len(world.vendor.asked) == vends
+    # Only what is below the object's name is listed.
+    assert listed == [f"lake/w/{UUID}/data/{number}" for number in range(3)]
+
+
+def test_whether_an_object_exists_is_looked_up_in_its_folder_where_it_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    store = S3Store("lake", f"w/{UUID}", ENDPOINT, world.keys)
+    there = f"lake/w/{UUID}/data/there"
+
+    class Files:
+        def __init__(self, _: S3Settings) -> None:
+            pass
+
+        def get_file_info(self, what: str | fs.FileSelector) -> list[fs.FileInfo]:
+            if isinstance(what, str):
+                raise OSError(DENIED)
+            assert what.base_dir == f"lake/w/{UUID}/data"
+            return [fs.FileInfo(there, fs.FileType.File)]
+
+    monkeypatch.setattr(s3_keys, "_make_filesystem", Files)
+    world.read()
+    world.clock.at_s += 40
+    with pytest.raises(PermissionDenied):
+        store.size("data/there")
+    with pytest.raises(NotFound):
+        store.size("data/missing")
+    assert world.vendor.asked == ["read"]
 
 
 @pytest.mark.parametrize("error", [None, InvalidArgument("It knows no such method.", reason="WRONG_TARGET")])
