@@ -26,7 +26,7 @@ from lakelog.format.tables.credentials import StoreCredentials
 
 from ..ownership import Principal
 from ..store.transaction import Store, Transaction, run_transaction
-from ..store.validation import check_uuid
+from ..store.validation import check_text, check_uuid
 from ..tables.dropped import explain_gone
 from .policy import make_policy
 from .token_service import CREDENTIALS_UNAVAILABLE, SessionKeys
@@ -50,6 +50,10 @@ _MOST_KEPT: Final = 5000
 
 _CALLER_KEPT: Final = 1000
 """Keys of one caller that are kept: for each table, for reading and writing."""
+
+
+_LONGEST_KEY_ID: Final = 128
+"""The longest id of a key of Amazon."""
 
 
 class KeySource(Protocol):
@@ -190,23 +194,24 @@ class Vending:
         self._turns = Turns(_REQUESTS, _CALLER_REQUESTS)
 
     async def vend_read_credentials(
-        self, table_uuid: str, *, check_right: Recheck | None = None, by: Principal
+        self, table_uuid: str, *, refused_key_id: str = "", check_right: Recheck | None = None, by: Principal
     ) -> StoreCredentials | None:
-        return await self._vend(table_uuid, by, check_right, writes=False)
+        return await self._vend(table_uuid, by, check_right, refused_key_id, writes=False)
 
     async def vend_write_credentials(
-        self, table_uuid: str, *, check_right: Recheck | None = None, by: Principal
+        self, table_uuid: str, *, refused_key_id: str = "", check_right: Recheck | None = None, by: Principal
     ) -> StoreCredentials | None:
-        return await self._vend(table_uuid, by, check_right, writes=True)
+        return await self._vend(table_uuid, by, check_right, refused_key_id, writes=True)
 
     async def _vend(
-        self, table_uuid: str, by: Principal, check_right: Recheck | None, *, writes: bool
+        self, table_uuid: str, by: Principal, check_right: Recheck | None, refused_key_id: str, *, writes: bool
     ) -> StoreCredentials | None:
         check_uuid("table_uuid", table_uuid)
+        check_text("refused_key_id", refused_key_id, 0, _LONGEST_KEY_ID)
         table = await run_transaction(self._store, lambda tx: _find(tx, table_uuid))
         if self._settings is None or not table.location.startswith("s3://"):
             return None
-        keys, left_s = await self._find_keys(_Scope(by.name, table_uuid, writes), table)
+        keys, left_s = await self._find_keys(_Scope(by.name, table_uuid, writes), table, refused_key_id)
         if check_right is not None:
             await check_right()
         if left_s <= 0:
@@ -226,7 +231,7 @@ class Vending:
             int(left_s * 1000),
         )
 
-    async def _find_keys(self, scope: _Scope, table: _Table) -> tuple[SessionKeys, float]:
+    async def _find_keys(self, scope: _Scope, table: _Table, refused_key_id: str) -> tuple[SessionKeys, float]:
         """Keys, and how long they last."""
         assert self._settings is not None, "the caller has looked"
         kept = self._kept.find(scope)
@@ -235,7 +240,7 @@ class Vending:
             kept = None
         if kept is not None and kept.request.done():
             left_s = kept.ends_at_s - self._clock.monotonic_s()
-            if left_s < _REUSED_PART * kept.granted_s:
+            if left_s < _REUSED_PART * kept.granted_s or kept.request.result().keys.access_key_id == refused_key_id:
                 kept = None
         if kept is None:
             kept = self._begin(scope, table)

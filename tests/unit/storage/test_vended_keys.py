@@ -44,24 +44,26 @@ class Vendor:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.refused: list[str] = []
         self.error: LakelogError | None = None
         self.vends = True
         self.before: Callable[[], object] = lambda: None
 
-    def _vend(self, access: str, table_uuid: str) -> StoreCredentials | None:
+    def _vend(self, access: str, table_uuid: str, refused_key_id: str) -> StoreCredentials | None:
         assert table_uuid == UUID
         self.asked.append(access)
+        self.refused.append(refused_key_id)
         self.before()
         if self.error is not None:
             raise self.error
         number = len(self.asked)
         return StoreCredentials(f"id-{number}", f"secret-{number}", "t", 0, VALID_S * 1000) if self.vends else None
 
-    def vend_read_credentials(self, table_uuid: str) -> StoreCredentials | None:
-        return self._vend("read", table_uuid)
+    def vend_read_credentials(self, table_uuid: str, *, refused_key_id: str = "") -> StoreCredentials | None:
+        return self._vend("read", table_uuid, refused_key_id)
 
-    def vend_write_credentials(self, table_uuid: str) -> StoreCredentials | None:
-        return self._vend("write", table_uuid)
+    def vend_write_credentials(self, table_uuid: str, *, refused_key_id: str = "") -> StoreCredentials | None:
+        return self._vend("write", table_uuid, refused_key_id)
 
 
 class World:
@@ -95,6 +97,8 @@ def test_keys_are_renewed_in_the_middle_of_their_time() -> None:
     world.clock.at_s += 2
     assert world.read() == "id-2"
     assert world.keys.find().filesystem is not first.filesystem
+    # The store has refused none.
+    assert world.vendor.refused == ["", ""]
 
 
 def test_the_time_of_the_renewal_is_drawn() -> None:
@@ -181,6 +185,8 @@ def test_keys_that_a_store_refuses_are_left_out_unless_they_are_young() -> None:
     world.clock.at_s += 31
     assert world.keys.drop(first) is True
     assert world.read() == "id-2"
+    # The metastore is asked for others than those, which it may have kept.
+    assert world.vendor.refused == ["", "id-1"]
     # Keys that another thread has replaced are no reason to replace theirs.
     assert world.keys.drop(first) is True
     assert world.read() == "id-2"

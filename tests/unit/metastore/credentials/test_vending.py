@@ -322,6 +322,25 @@ def test_keys_are_given_again_for_a_part_of_the_time_that_the_store_grants(grant
     in_world(work)
 
 
+@pytest.mark.parametrize("refused", ["id-1", "id-9", ""])
+def test_keys_that_the_store_refused_are_not_given_again(refused: str) -> None:
+    async def work(world: World) -> None:
+        table = await world.make("orders")
+        vend = world.vending.vend_write_credentials
+        found = []
+        # The third call is another process, which still has the first keys.
+        for refused_key_id in ("", refused, refused):
+            keys = await vend(table.table_uuid, refused_key_id=refused_key_id, by=ANN)
+            assert keys is not None
+            found.append(keys.access_key_id)
+        # The control: other keys that were refused are no reason.
+        assert found == (["id-1", "id-2", "id-2"] if refused == "id-1" else ["id-1"] * 3)
+        with pytest.raises(InvalidArgument, match="refused_key_id"):
+            await vend(table.table_uuid, refused_key_id="x" * 129, by=ANN)
+
+    in_world(work)
+
+
 def test_tables_that_are_dropped_have_keys_and_unknown_ones_have_none() -> None:
     async def work(world: World) -> None:
         table = await world.make("orders")
