@@ -59,7 +59,7 @@ def open_vending(
         duration_s,
         lambda: read_identity(environment),
     )
-    return VendSettings(service, partition, duration_s)
+    return VendSettings(service, partition, duration_s, warehouse.rstrip("/"))
 
 
 def _find_amazon(partition: str, region: str) -> str:

@@ -72,11 +72,13 @@ class VendSettings:
         source: Where they come from.
         partition: As `find_partition`.
         duration_s: How long they last.
+        warehouse: Keys are for tables below this location, which is in S3; without a slash at its end.
     """
 
     source: KeySource
     partition: str
     duration_s: int
+    warehouse: str
 
 
 @dataclass(frozen=True)
@@ -209,7 +211,8 @@ class Vending:
         check_uuid("table_uuid", table_uuid)
         check_text("refused_key_id", refused_key_id, 0, _LONGEST_KEY_ID)
         table = await run_transaction(self._store, lambda tx: _find(tx, table_uuid))
-        if self._settings is None or not table.location.startswith("s3://"):
+        if self._settings is None or not table.location.startswith(f"{self._settings.warehouse}/"):
+            # The role is for the present warehouse. Clients use their own keys for older tables elsewhere.
             return None
         keys, left_s = await self._find_keys(_Scope(by.name, table_uuid, writes), table, refused_key_id)
         if check_right is not None:

@@ -89,7 +89,7 @@ class VendReadCredentialsResponse(_message.Message):
     CREDENTIALS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def credentials(self) -> Global___StoreCredentials:
-        """Absent: this metastore vends no keys, so clients use their own."""
+        """Absent: this metastore vends no keys for the table, so clients use their own."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class VendWriteCredentialsResponse(_message.Message):
     CREDENTIALS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def credentials(self) -> Global___StoreCredentials:
-        """Absent: this metastore vends no keys, so clients use their own."""
+        """Absent: this metastore vends no keys for the table, so clients use their own."""
 
     def __init__(
         self,

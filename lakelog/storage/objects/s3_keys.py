@@ -225,8 +225,9 @@ class VendedKeys:
         if vended is None:
             if self._settings.credentials == "vended":
                 raise InvalidArgument(
-                    "The metastore vends no keys for the files of tables, and LAKELOG_S3_CREDENTIALS=vended uses no "
-                    "others. Start it with --vend-role, or leave the variable out and give keys.",
+                    "The metastore vends no keys for the files of the table, and LAKELOG_S3_CREDENTIALS=vended uses no "
+                    "others. Start it with --vend-role, or leave the variable out and give keys; a table outside of "
+                    "the metastore's warehouse needs the latter.",
                     metadata={"field": "LAKELOG_S3_CREDENTIALS"},
                 )
             return OpenedKeys(self._settings, began_s, began_s + _NOT_VENDED_S)

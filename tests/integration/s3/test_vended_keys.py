@@ -258,6 +258,6 @@ def test_the_check_at_the_start_refuses_a_store_that_does_not(s3_settings: S3Set
             return vend.source.request_keys(session, json.dumps(found))
 
     with pytest.raises(InvalidArgument) as caught:
-        check_vending(VendSettings(Lax(), "aws", 900), warehouse, s3_settings, RandomIds())
+        check_vending(VendSettings(Lax(), "aws", 900, warehouse), warehouse, s3_settings, RandomIds())
     assert said in caught.value.message
     assert list(S3Store("lake", warehouse.removeprefix("s3://lake/"), s3_settings).list_objects()) == []

@@ -287,7 +287,7 @@ def test_without_vended_keys_the_clients_own_way_is_used(error: LakelogError | N
     assert world.read() == "id-3"
     demanding = World(read_s3_settings({"LAKELOG_S3_CREDENTIALS": "vended"}))
     demanding.vendor.vends = False
-    with pytest.raises(InvalidArgument, match="vends no keys for the files of tables"):
+    with pytest.raises(InvalidArgument, match="vends no keys for the files of the table"):
         demanding.read()
 
 

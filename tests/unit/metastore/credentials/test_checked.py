@@ -41,7 +41,7 @@ class Check:
 
 def run(check: Check, work: Callable[[CheckedVending], Awaitable[None]]) -> None:
     async def start() -> None:
-        vending = CheckedVending(VendSettings(Source(), "aws", 900), check)
+        vending = CheckedVending(VendSettings(Source(), "aws", 900, "s3://lake/w"), check)
         await vending.start()
         try:
             await work(vending)

@@ -65,7 +65,7 @@ class World:
         self.use_cases, self.clock, self.source = use_cases, clock, source
         self.noted: list[Vended] = []
         self.vending = Vending(
-            use_cases.staging._store, clock, VendSettings(source, "aws", DURATION_S), self.noted.append
+            use_cases.staging._store, clock, VendSettings(source, "aws", DURATION_S, "s3://lake/w"), self.noted.append
         )
 
     async def make(self, name: str) -> TableInfo:
@@ -367,3 +367,14 @@ def test_a_metastore_that_vends_nothing_answers_without_keys() -> None:
 
     in_world(without)
     in_world(local, "file:///warehouse")
+
+
+@pytest.mark.parametrize("warehouse", ["s3://lake/w", "s3://lake/w2", "s3://old/w", "s3://lake"])
+def test_keys_are_for_tables_below_the_present_warehouse(warehouse: str) -> None:
+    async def work(world: World) -> None:
+        table = await world.make("orders")
+        found = await world.vending.vend_read_credentials(table.table_uuid, by=ANN)
+        # The control: a table of the present warehouse has keys. Others are reached by the client's own.
+        assert (found is not None) == (warehouse == "s3://lake/w")
+
+    in_world(work, warehouse)
