@@ -42,8 +42,9 @@ from lakelog.serving.rotation.rotation import Rotation
 
 from .background import Background
 from .config import MigrateConfig, ServeConfig, read_environment
+from .credentials.checked import CheckedVending
+from .credentials.identity import read_identity
 from .credentials.opening import check_vending, open_vending
-from .credentials.vending import VendSettings
 from .heavy_work import COLLECTOR, HeavyWork
 from .logs.brokers import Brokers
 from .logs.owner_rules import OwnerRules
@@ -74,7 +75,7 @@ async def serve(config: ServeConfig) -> None:
         StartupFailure: A check failed, or a port is taken.
     """
     ways_in, tls = await _open_ways_in(config)
-    vend = await _check_stores(config)
+    vending = await _check_stores(config)
     # The service starts with 100,000 objects. Without this, each full garbage collection scans all of them while every
     # commit waits: 40 to 150 ms on a busy machine.
     COLLECTOR.settle(_GC_FIRST_GENERATION)
@@ -103,7 +104,7 @@ async def serve(config: ServeConfig) -> None:
         metrics=PrometheusMetrics(registry),
         dropped_retention_ms=int(config.dropped_retention_s * 1000),
         brokers=_open_brokers(config),
-        vend=vend,
+        vend=None if vending is None else vending.settings,
         vended=log_vended,
         owner_rules=OwnerRules(config.owner_topics, config.owner_secrets),
     )
@@ -119,6 +120,8 @@ async def serve(config: ServeConfig) -> None:
             use_cases.services, server, host=config.listen.host, metrics=metrics, ids=ids, clock=clock
         )
         rotation.start()
+        if vending is not None:
+            await vending.start()
         async with open_probe_port(config.listen.host, config.health_port, lambda: server.health.serving):
             await run_until_signal(
                 server, Background(use_cases), http, presence, lambda: _say_ready(config, server, http)
@@ -127,6 +130,8 @@ async def serve(config: ServeConfig) -> None:
         raise StartupFailure(one_line(error.message)) from error
     finally:
         await rotation.close()
+        if vending is not None:
+            await vending.close()
         await use_cases.close()
         await store.close()
         await probe.close()
@@ -139,7 +144,12 @@ async def check(config: ServeConfig) -> None:
         StartupFailure: One line that says what is wrong and what to do.
     """
     await _open_ways_in(config)
-    await _check_stores(config)
+    vending = await _check_stores(config)
+    try:
+        if vending is not None:
+            await asyncio.to_thread(vending.check)
+    except LakelogError as error:
+        raise StartupFailure(one_line(error.message)) from error
 
 
 async def _open_ways_in(config: ServeConfig) -> tuple[LiveAccess, LiveTls | None]:
@@ -151,10 +161,10 @@ async def _open_ways_in(config: ServeConfig) -> tuple[LiveAccess, LiveTls | None
         raise StartupFailure(one_line(error.message)) from error
 
 
-async def _check_stores(config: ServeConfig) -> VendSettings | None:
-    """Checks warehouse and database; returns how keys of the store are vended."""
+async def _check_stores(config: ServeConfig) -> CheckedVending | None:
+    """Checks warehouse and database; returns how keys of the store are vended, whose check has not begun."""
     await asyncio.to_thread(check_warehouse, config.warehouse)
-    vend = await asyncio.to_thread(_open_vending, config)
+    vending = await asyncio.to_thread(_open_vending, config)
     await _reach_database(config.database_url, config.wait_for_database_s)
     try:
         newer = await asyncio.to_thread(check_current, config.database_url)
@@ -163,17 +173,20 @@ async def _check_stores(config: ServeConfig) -> VendSettings | None:
         await _check_durable(config)
     except LakelogError as error:
         raise StartupFailure(one_line(error.message)) from error
-    return vend
+    return vending
 
 
-def _open_vending(config: ServeConfig) -> VendSettings | None:
+def _open_vending(config: ServeConfig) -> CheckedVending | None:
     try:
+        environment = read_environment()
         vend = open_vending(
-            config.vend_role, config.vend_endpoint, config.vend_duration_s, config.warehouse, read_environment()
+            config.vend_role, config.vend_endpoint, config.vend_duration_s, config.warehouse, environment
         )
-        if vend is not None:
-            check_vending(vend, config.warehouse, read_s3_settings(read_environment()), RandomIds())
-        return vend
+        if vend is None:
+            return None
+        read_identity(environment)
+        own = read_s3_settings(environment)
+        return CheckedVending(vend, lambda: check_vending(vend, config.warehouse, own, RandomIds()))
     except LakelogError as error:
         raise StartupFailure(one_line(error.message)) from error
 

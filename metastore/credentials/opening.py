@@ -1,7 +1,7 @@
 """Opens the token service that keys come from, and shows at the start that the store holds keys to their policy.
 
 A store that takes a policy and does not enforce it would give every reader the whole bucket, and nothing would show it.
-So the metastore does not start with such a store.
+So the metastore does not start with such a store. `checked.py` says what it does while the store is away.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from .identity import read_identity
 from .policy import find_partition, make_policy, split_location
 from .token_service import TokenService
 from .vending import VendSettings
+
+NOT_ENFORCED: Final = "POLICY_NOT_ENFORCED"
+"""The reason of an error when a store does not hold keys to their policy."""
 
 _ATTEMPTS: Final = 3
 """One who starts a service with a wrong endpoint should see it soon."""
@@ -56,7 +59,7 @@ def open_vending(
         duration_s,
         lambda: read_identity(environment),
     )
-    return VendSettings(service, partition, duration_s)
+    return VendSettings(service, partition, duration_s, warehouse.rstrip("/"))
 
 
 def _find_amazon(partition: str, region: str) -> str:
@@ -129,7 +132,7 @@ def _check_reach(inside: ObjectStore, outside: ObjectStore, name: str, *, writes
             f"The store does not hold keys to their policy: keys for {'writing to' if writes else 'reading'} one "
             f"folder can {what}. Every caller would get the whole warehouse. Use a store that enforces session "
             "policies, or leave out --vend-role.",
-            reason="POLICY_NOT_ENFORCED",
+            reason=NOT_ENFORCED,
             metadata={"field": "vend-role"},
         )
 

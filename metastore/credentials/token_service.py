@@ -15,13 +15,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode, urlsplit
 
 from lakelog.client.connection.target import Target
 from lakelog.errors import InvalidArgument, PermissionDenied, Unavailable
 
 from .identity import Identity
+from .sending import MOST_BYTES, send
 from .signing import SigningKeys, sign_request
 
 CREDENTIALS_UNAVAILABLE: Final = "CREDENTIALS_UNAVAILABLE"
@@ -31,7 +32,8 @@ CREDENTIALS_REFUSED: Final = "CREDENTIALS_REFUSED"
 """The reason of an error when the token service refuses keys to the metastore itself."""
 
 _WAIT_S: Final = 5.0
-_MOST_BYTES: Final = 64 * 1024
+"""The limit of one request, from the first look-up of a name to the last byte."""
+
 _FORM: Final = "application/x-www-form-urlencoded; charset=utf-8"
 _CODE: Final = re.compile(r"<Code>\s*([A-Za-z0-9_.]{1,64})\s*</Code>")
 _TRY_AGAIN: Final = frozenset({"Throttling", "ThrottlingException", "RequestLimitExceeded", "SlowDown"})
@@ -49,14 +51,6 @@ class SessionKeys:
 
     keys: SigningKeys = field(repr=False)
     expires_at_ms: int
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows nothing: signed requests and tokens go to the place that an operator has named."""
-
-    def redirect_request(self, *_: Any) -> None:
-        """Refuses, so that the status itself becomes the error."""
-        return
 
 
 class TokenService:
@@ -131,26 +125,21 @@ class TokenService:
         return self._read_keys(self._send(urllib.request.Request(f"{self.endpoint}/", body, headers)))
 
     def _send(self, request: urllib.request.Request) -> str:
-        handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
-        if Target(urlsplit(self.endpoint).hostname or "", 0).is_loopback:
-            handlers.append(urllib.request.ProxyHandler({}))
+        # A store on this machine is not reached by the proxies of the environment.
+        is_direct = Target(urlsplit(self.endpoint).hostname or "", 0).is_loopback
         try:
-            with urllib.request.build_opener(*handlers).open(request, timeout=_WAIT_S) as response:
-                return self._read_text(response)
-        except urllib.error.HTTPError as error:
-            with error:
-                found = _CODE.search(self._read_text(error))
-            raise self._refused(error.code, found.group(1) if found else "") from None
+            status, data = send(request, _WAIT_S, is_direct=is_direct)
         except urllib.error.URLError as error:
             raise self._unanswered(_describe(error.reason)) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise self._unanswered(_describe(error)) from None
-
-    def _read_text(self, response: Any) -> str:
-        data: bytes = response.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise self._unanswered(f"it sends more than {_MOST_BYTES} bytes")
-        return data.decode("utf-8", "replace")
+        if len(data) > MOST_BYTES:
+            raise self._unanswered(f"it sends more than {MOST_BYTES} bytes")
+        text = data.decode("utf-8", "replace")
+        if not 200 <= status < 300:
+            found = _CODE.search(text)
+            raise self._refused(status, found.group(1) if found else "")
+        return text
 
     def _read_keys(self, answer: str) -> SessionKeys:
         found = {name: _find(answer, name) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")}

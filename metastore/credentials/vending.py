@@ -8,6 +8,8 @@ Invariants:
 1. Keys are for the location that the catalog holds for the table, never for one that a caller names.
 2. Keys that were requested for one caller, table and access are given to no other.
 3. Every answer with keys has its line in the log, before the answer is sent.
+4. A caller takes no more than its share of the requests at once and of the keys that are kept. A request that has not
+   begun ends with the last call that waits for it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -25,13 +26,17 @@ from lakelog.format.tables.credentials import StoreCredentials
 
 from ..ownership import Principal
 from ..store.transaction import Store, Transaction, run_transaction
-from ..store.validation import check_uuid
+from ..store.validation import check_text, check_uuid
 from ..tables.dropped import explain_gone
 from .policy import make_policy
 from .token_service import CREDENTIALS_UNAVAILABLE, SessionKeys
+from .turns import Turns, run_beside
 
-_THREADS: Final = 8
+_REQUESTS: Final = 8
 """Requests to the token service at once; each takes some tenths of a second."""
+
+_CALLER_REQUESTS: Final = 2
+"""Requests of one caller at once; its others wait, whatever other callers do."""
 
 _WAIT_S: Final = 15.0
 """How long a caller waits for keys, with its turn."""
@@ -42,6 +47,13 @@ one request to the token service. Clients renew theirs at about half of the time
 
 _MOST_KEPT: Final = 5000
 """Keys that are kept to be given again; some 3 KB each."""
+
+_CALLER_KEPT: Final = 1000
+"""Keys of one caller that are kept: for each table, for reading and writing."""
+
+
+_LONGEST_KEY_ID: Final = 128
+"""The longest id of a key of Amazon."""
 
 
 class KeySource(Protocol):
@@ -60,11 +72,13 @@ class VendSettings:
         source: Where they come from.
         partition: As `find_partition`.
         duration_s: How long they last.
+        warehouse: Keys are for tables below this location, which is in S3; without a slash at its end.
     """
 
     source: KeySource
     partition: str
     duration_s: int
+    warehouse: str
 
 
 @dataclass(frozen=True)
@@ -104,10 +118,61 @@ class _Table:
 
 @dataclass
 class _Kept:
-    """Keys, or the request for them, and when they end by the metastore's own clocks."""
+    """Keys, or the request for them, and when they end by the metastore's own clocks.
+
+    A store may grant less time than was requested.
+    """
 
     request: asyncio.Future[SessionKeys]
+    has_turn: asyncio.Event
+    began_s: float
+    granted_s: float = field(default=0.0)
     ends_at_s: float = field(default=0.0)
+    waiting: int = field(default=0)
+
+
+class _Shelf:
+    """The keys that are kept, by caller; the least recently used ones of a caller with too many leave first."""
+
+    def __init__(self) -> None:
+        self._callers: dict[str, OrderedDict[_Scope, _Kept]] = {}
+        self._count = 0
+
+    def find(self, scope: _Scope) -> _Kept | None:
+        own = self._callers.get(scope.caller)
+        if own is None or scope not in own:
+            return None
+        own.move_to_end(scope)
+        return own[scope]
+
+    def add(self, scope: _Scope, kept: _Kept) -> None:
+        own = self._callers.setdefault(scope.caller, OrderedDict())
+        self._count += scope not in own
+        own[scope] = kept
+        own.move_to_end(scope)
+        if len(own) > _CALLER_KEPT:
+            self._drop_oldest(scope.caller)
+        elif self._count > _MOST_KEPT:
+            self._drop_oldest(max(self._callers, key=lambda caller: len(self._callers[caller])))
+
+    def remove(self, scope: _Scope, kept: _Kept) -> None:
+        """Leaves it out, unless another is in its place already."""
+        own = self._callers.get(scope.caller)
+        if own is None or own.get(scope) is not kept:
+            return
+        del own[scope]
+        self._count -= 1
+        if not own:
+            del self._callers[scope.caller]
+
+    def clear(self) -> list[_Kept]:
+        kept = [each for own in self._callers.values() for each in own.values()]
+        self._callers, self._count = {}, 0
+        return kept
+
+    def _drop_oldest(self, caller: str) -> None:
+        scope, kept = next(iter(self._callers[caller].items()))
+        self.remove(scope, kept)
 
 
 class Vending:
@@ -127,27 +192,29 @@ class Vending:
         self._clock = clock
         self._settings = settings
         self._note = note
-        self._kept: OrderedDict[_Scope, _Kept] = OrderedDict()
-        self._pool = None if settings is None else ThreadPoolExecutor(_THREADS, "lakelog-vending")
+        self._kept = _Shelf()
+        self._turns = Turns(_REQUESTS, _CALLER_REQUESTS)
 
     async def vend_read_credentials(
-        self, table_uuid: str, *, check_right: Recheck | None = None, by: Principal
+        self, table_uuid: str, *, refused_key_id: str = "", check_right: Recheck | None = None, by: Principal
     ) -> StoreCredentials | None:
-        return await self._vend(table_uuid, by, check_right, writes=False)
+        return await self._vend(table_uuid, by, check_right, refused_key_id, writes=False)
 
     async def vend_write_credentials(
-        self, table_uuid: str, *, check_right: Recheck | None = None, by: Principal
+        self, table_uuid: str, *, refused_key_id: str = "", check_right: Recheck | None = None, by: Principal
     ) -> StoreCredentials | None:
-        return await self._vend(table_uuid, by, check_right, writes=True)
+        return await self._vend(table_uuid, by, check_right, refused_key_id, writes=True)
 
     async def _vend(
-        self, table_uuid: str, by: Principal, check_right: Recheck | None, *, writes: bool
+        self, table_uuid: str, by: Principal, check_right: Recheck | None, refused_key_id: str, *, writes: bool
     ) -> StoreCredentials | None:
         check_uuid("table_uuid", table_uuid)
+        check_text("refused_key_id", refused_key_id, 0, _LONGEST_KEY_ID)
         table = await run_transaction(self._store, lambda tx: _find(tx, table_uuid))
-        if self._settings is None or not table.location.startswith("s3://"):
+        if self._settings is None or not table.location.startswith(f"{self._settings.warehouse}/"):
+            # The role is for the present warehouse. Clients use their own keys for older tables elsewhere.
             return None
-        keys, left_s = await self._find_keys(_Scope(by.name, table_uuid, writes), table)
+        keys, left_s = await self._find_keys(_Scope(by.name, table_uuid, writes), table, refused_key_id)
         if check_right is not None:
             await check_right()
         if left_s <= 0:
@@ -167,20 +234,20 @@ class Vending:
             int(left_s * 1000),
         )
 
-    async def _find_keys(self, scope: _Scope, table: _Table) -> tuple[SessionKeys, float]:
+    async def _find_keys(self, scope: _Scope, table: _Table, refused_key_id: str) -> tuple[SessionKeys, float]:
         """Keys, and how long they last."""
         assert self._settings is not None, "the caller has looked"
-        kept = self._kept.get(scope)
+        kept = self._kept.find(scope)
+        if kept is not None and not kept.request.done() and self._clock.monotonic_s() - kept.began_s >= _WAIT_S:
+            # Its first call has left by now, and another one would wait in vain, too.
+            kept = None
         if kept is not None and kept.request.done():
             left_s = kept.ends_at_s - self._clock.monotonic_s()
-            if left_s < _REUSED_PART * self._settings.duration_s:
+            if left_s < _REUSED_PART * kept.granted_s or kept.request.result().keys.access_key_id == refused_key_id:
                 kept = None
         if kept is None:
-            kept = self._kept[scope] = _Kept(asyncio.ensure_future(self._request(scope, table)))
-            kept.request.add_done_callback(lambda done: self._settle(scope, kept, done))
-            while len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(scope)
+            kept = self._begin(scope, table)
+        kept.waiting += 1
         try:
             async with asyncio.timeout(_WAIT_S):
                 # Others may wait for it, too.
@@ -190,29 +257,43 @@ class Vending:
                 f"No keys for {table.name} came from the store's token service within {_WAIT_S:g} s. Try again.",
                 reason=CREDENTIALS_UNAVAILABLE,
             ) from None
+        finally:
+            kept.waiting -= 1
+            if not kept.waiting and not kept.has_turn.is_set():
+                self._kept.remove(scope, kept)
+                kept.request.cancel()
         return keys, kept.ends_at_s - self._clock.monotonic_s()
 
-    async def _request(self, scope: _Scope, table: _Table) -> SessionKeys:
+    def _begin(self, scope: _Scope, table: _Table) -> _Kept:
+        has_turn = asyncio.Event()
+        kept = _Kept(asyncio.ensure_future(self._request(scope, table, has_turn)), has_turn, self._clock.monotonic_s())
+        kept.request.add_done_callback(lambda done: self._settle(scope, kept, done))
+        self._kept.add(scope, kept)
+        return kept
+
+    async def _request(self, scope: _Scope, table: _Table, has_turn: asyncio.Event) -> SessionKeys:
         settings = self._settings
         assert settings is not None, "the caller has looked"
         policy = make_policy(settings.partition, table.location, writes=scope.writes)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, settings.source.request_keys, scope.caller, policy)
+        async with self._turns.take(scope.caller):
+            has_turn.set()
+            async with asyncio.timeout(_WAIT_S):
+                return await run_beside(lambda: settings.source.request_keys(scope.caller, policy), "lakelog-vending")
 
     def _settle(self, scope: _Scope, kept: _Kept, done: asyncio.Future[SessionKeys]) -> None:
         if done.cancelled() or done.exception() is not None:
-            if self._kept.get(scope) is kept:
-                del self._kept[scope]
+            self._kept.remove(scope, kept)
             return
         assert self._settings is not None, "it was requested"
         # Not longer than was requested: the clock of the token service may be wrong.
         left_s = (done.result().expires_at_ms - self._clock.now_ms()) / 1000
-        kept.ends_at_s = self._clock.monotonic_s() + min(left_s, self._settings.duration_s)
+        kept.granted_s = min(left_s, self._settings.duration_s)
+        kept.ends_at_s = self._clock.monotonic_s() + kept.granted_s
 
     def close(self) -> None:
-        """Ends its threads; idempotent."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        """Ends the requests that wait; idempotent."""
+        for kept in self._kept.clear():
+            kept.request.cancel()
 
 
 async def _find(tx: Transaction, table_uuid: str) -> _Table:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n lakelog/rpc/v1/credentials.proto\x12\x0elakelog.rpc.v1\"\x84\x01\n\x10StoreCredentials\x12\x15\n\raccess_key_id\x18\x01 \x01(\t\x12\x19\n\x11secret_access_key\x18\x02 \x01(\t\x12\x15\n\rsession_token\x18\x03 \x01(\t\x12\x15\n\rexpires_at_ms\x18\x04 \x01(\x03\x12\x10\n\x08valid_ms\x18\x05 \x01(\x03\"0\n\x1aVendReadCredentialsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\"T\n\x1bVendReadCredentialsResponse\x12\x35\n\x0b\x63redentials\x18\x01 \x01(\x0b\x32 .lakelog.rpc.v1.StoreCredentials\"1\n\x1bVendWriteCredentialsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\"U\n\x1cVendWriteCredentialsResponse\x12\x35\n\x0b\x63redentials\x18\x01 \x01(\x0b\x32 .lakelog.rpc.v1.StoreCredentials2\xf6\x01\n\x11\x43redentialService\x12n\n\x13VendReadCredentials\x12*.lakelog.rpc.v1.VendReadCredentialsRequest\x1a+.lakelog.rpc.v1.VendReadCredentialsResponse\x12q\n\x14VendWriteCredentials\x12+.lakelog.rpc.v1.VendWriteCredentialsRequest\x1a,.lakelog.rpc.v1.VendWriteCredentialsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n lakelog/rpc/v1/credentials.proto\x12\x0elakelog.rpc.v1\"\x84\x01\n\x10StoreCredentials\x12\x15\n\raccess_key_id\x18\x01 \x01(\t\x12\x19\n\x11secret_access_key\x18\x02 \x01(\t\x12\x15\n\rsession_token\x18\x03 \x01(\t\x12\x15\n\rexpires_at_ms\x18\x04 \x01(\x03\x12\x10\n\x08valid_ms\x18\x05 \x01(\x03\"H\n\x1aVendReadCredentialsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x16\n\x0erefused_key_id\x18\x02 \x01(\t\"T\n\x1bVendReadCredentialsResponse\x12\x35\n\x0b\x63redentials\x18\x01 \x01(\x0b\x32 .lakelog.rpc.v1.StoreCredentials\"I\n\x1bVendWriteCredentialsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x16\n\x0erefused_key_id\x18\x02 \x01(\t\"U\n\x1cVendWriteCredentialsResponse\x12\x35\n\x0b\x63redentials\x18\x01 \x01(\x0b\x32 .lakelog.rpc.v1.StoreCredentials2\xf6\x01\n\x11\x43redentialService\x12n\n\x13VendReadCredentials\x12*.lakelog.rpc.v1.VendReadCredentialsRequest\x1a+.lakelog.rpc.v1.VendReadCredentialsResponse\x12q\n\x14VendWriteCredentials\x12+.lakelog.rpc.v1.VendWriteCredentialsRequest\x1a,.lakelog.rpc.v1.VendWriteCredentialsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,13 +34,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STORECREDENTIALS']._serialized_start=53
   _globals['_STORECREDENTIALS']._serialized_end=185
   _globals['_VENDREADCREDENTIALSREQUEST']._serialized_start=187
-  _globals['_VENDREADCREDENTIALSREQUEST']._serialized_end=235
-  _globals['_VENDREADCREDENTIALSRESPONSE']._serialized_start=237
-  _globals['_VENDREADCREDENTIALSRESPONSE']._serialized_end=321
-  _globals['_VENDWRITECREDENTIALSREQUEST']._serialized_start=323
-  _globals['_VENDWRITECREDENTIALSREQUEST']._serialized_end=372
-  _globals['_VENDWRITECREDENTIALSRESPONSE']._serialized_start=374
-  _globals['_VENDWRITECREDENTIALSRESPONSE']._serialized_end=459
-  _globals['_CREDENTIALSERVICE']._serialized_start=462
-  _globals['_CREDENTIALSERVICE']._serialized_end=708
+  _globals['_VENDREADCREDENTIALSREQUEST']._serialized_end=259
+  _globals['_VENDREADCREDENTIALSRESPONSE']._serialized_start=261
+  _globals['_VENDREADCREDENTIALSRESPONSE']._serialized_end=345
+  _globals['_VENDWRITECREDENTIALSREQUEST']._serialized_start=347
+  _globals['_VENDWRITECREDENTIALSREQUEST']._serialized_end=420
+  _globals['_VENDWRITECREDENTIALSRESPONSE']._serialized_start=422
+  _globals['_VENDWRITECREDENTIALSRESPONSE']._serialized_end=507
+  _globals['_CREDENTIALSERVICE']._serialized_start=510
+  _globals['_CREDENTIALSERVICE']._serialized_end=756
 # @@protoc_insertion_point(module_scope)

@@ -61,16 +61,20 @@ class VendReadCredentialsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TABLE_UUID_FIELD_NUMBER: _builtins.int
+    REFUSED_KEY_ID_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
+    refused_key_id: _builtins.str
+    """The id of a key that the store has refused: not this one again. Empty: any."""
     def __init__(
         self,
         *,
         table_uuid: _builtins.str = ...,
+        refused_key_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["table_uuid", b"table_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["refused_key_id", b"refused_key_id", "table_uuid", b"table_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -85,7 +89,7 @@ class VendReadCredentialsResponse(_message.Message):
     CREDENTIALS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def credentials(self) -> Global___StoreCredentials:
-        """Absent: this metastore vends no keys, so clients use their own."""
+        """Absent: this metastore vends no keys for the table, so clients use their own."""
 
     def __init__(
         self,
@@ -107,16 +111,20 @@ class VendWriteCredentialsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TABLE_UUID_FIELD_NUMBER: _builtins.int
+    REFUSED_KEY_ID_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
+    refused_key_id: _builtins.str
+    """The id of a key that the store has refused: not this one again. Empty: any."""
     def __init__(
         self,
         *,
         table_uuid: _builtins.str = ...,
+        refused_key_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["table_uuid", b"table_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["refused_key_id", b"refused_key_id", "table_uuid", b"table_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -131,7 +139,7 @@ class VendWriteCredentialsResponse(_message.Message):
     CREDENTIALS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def credentials(self) -> Global___StoreCredentials:
-        """Absent: this metastore vends no keys, so clients use their own."""
+        """Absent: this metastore vends no keys for the table, so clients use their own."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ from lakelog.errors import (
 )
 from lakelog.storage.objects.calls import CALLS, InterruptedCallError, NoAnswerError
 from lakelog.storage.objects.s3_input import S3Input, open_s3_input
-from lakelog.storage.objects.s3_keys import Keys, OwnKeys
+from lakelog.storage.objects.s3_keys import Keys, OpenedKeys, OwnKeys
 from lakelog.storage.objects.store import PassOver, S3Settings, StoredObject, check_path, check_prefix, to_pages
 
 Result = TypeVar("Result")
@@ -112,7 +112,13 @@ class S3Store:
 
     def _exists(self, key: str) -> bool:
         try:
-            info = self._ask(key, lambda filesystem: filesystem.get_file_info(key), writes=True, may_be_missing=True)
+            info = self._ask(
+                key,
+                lambda filesystem: filesystem.get_file_info(key),
+                writes=True,
+                may_be_missing=True,
+                is_new=True,
+            )
         except NotFound:
             return False
         return bool(info.type != fs.FileType.NotFound)
@@ -187,6 +193,7 @@ class S3Store:
         *,
         writes: bool = False,
         may_be_missing: bool = False,
+        is_new: bool = False,
         timeout_s: float | None = None,
     ) -> Result:
         """Makes a call that moves so many bytes, and translates its errors.
@@ -199,36 +206,42 @@ class S3Store:
             size_bytes: How many bytes it moves.
             writes: Whether it needs keys for writing.
             may_be_missing: It is about one object, which may not exist.
+            is_new: Most likely it does not, and nothing is lost if it is taken for missing.
             timeout_s: The limit; None: that of the settings.
         """
         keys = self._keys.find(writes=writes)
         try:
-            try:
-                return self._run(key, lambda: work(keys.filesystem), size_bytes, timeout_s)
-            except PermissionDenied:
-                if not self._keys.drop(keys):
-                    raise
-            keys = self._keys.find(writes=writes)
             return self._run(key, lambda: work(keys.filesystem), size_bytes, timeout_s)
         except PermissionDenied as error:
-            if may_be_missing and self._is_missing(key, keys.filesystem):
-                raise NotFound(
-                    f"Object s3://{key} does not exist.", reason="FILE_NOT_FOUND", metadata=error.metadata
-                ) from None
+            # First: otherwise each new object would cost others their keys.
+            is_missing = self._is_missing(key, keys, is_new=is_new) if may_be_missing else None
+            if is_missing:
+                raise _make_not_found(key, error) from None
+            if is_missing is not None or not self._keys.drop(keys):
+                raise
+        keys = self._keys.find(writes=writes)
+        try:
+            return self._run(key, lambda: work(keys.filesystem), size_bytes, timeout_s)
+        except PermissionDenied as error:
+            if may_be_missing and self._is_missing(key, keys, is_new=is_new):
+                raise _make_not_found(key, error) from None
             raise
 
-    def _is_missing(self, key: str, filesystem: fs.S3FileSystem) -> bool:
-        """Whether a listing, which the keys allow, shows that an object that the store refused does not exist.
+    def _is_missing(self, key: str, keys: OpenedKeys, *, is_new: bool) -> bool | None:
+        """Whether an object that the store refused does not exist; None: listings are refused, too, or fail.
 
         SUBTLE: Amazon answers "access denied" about a missing object if the keys may not list the whole bucket, and
-            vended keys list only the folder of their table.
+            vended keys list only the folder of their table. An object that exists is not refused to them. So for a new
+            object it suffices that they are still accepted, by a listing of what is below its name: nothing. A listing
+            of the folder would take longer with each file of an attempt.
         """
-        selector = fs.FileSelector(key.rpartition("/")[0], allow_not_found=True)
+        short = is_new and keys.is_vended
+        selector = fs.FileSelector(key if short else key.rpartition("/")[0], allow_not_found=True)
         try:
-            infos = self._run(key, lambda: filesystem.get_file_info(selector), 0, None)
+            infos = self._run(key, lambda: keys.filesystem.get_file_info(selector), 0, None)
         except LakelogError:
-            return False
-        return all(info.path != key for info in infos)
+            return None
+        return short or all(info.path != key for info in infos)
 
     def _run(self, key: str, work: Callable[[], Result], size_bytes: int, timeout_s: float | None) -> Result:
         timeout_s = timeout_s or self._settings.timeout_s + size_bytes / _SLOWEST_BYTES_PER_S
@@ -287,6 +300,10 @@ class S3Writer:
             return self._store.size(self._path) == size_bytes
         except LakelogError:
             return False
+
+
+def _make_not_found(key: str, error: PermissionDenied) -> NotFound:
+    return NotFound(f"Object s3://{key} does not exist.", reason="FILE_NOT_FOUND", metadata=error.metadata)
 
 
 def translate_s3_error(error: BaseException, key: str, endpoint: str | None = None) -> LakelogError:

@@ -57,11 +57,11 @@ WRONG_TARGET: Final = "WRONG_TARGET"
 class Vendor(Protocol):
     """What vends keys: a metastore."""
 
-    def vend_read_credentials(self, table_uuid: str) -> StoreCredentials | None:
+    def vend_read_credentials(self, table_uuid: str, *, refused_key_id: str = "") -> StoreCredentials | None:
         """As of `Metastore`."""
         ...
 
-    def vend_write_credentials(self, table_uuid: str) -> StoreCredentials | None:
+    def vend_write_credentials(self, table_uuid: str, *, refused_key_id: str = "") -> StoreCredentials | None:
         """As of `Metastore`."""
         ...
 
@@ -158,6 +158,7 @@ class VendedKeys:
         self._clock = clock or SystemClock()
         self._rng = rng
         self._held: dict[bool, OpenedKeys] = {}
+        self._refused: dict[bool, str] = {}
         self._locks = {False: threading.Lock(), True: threading.Lock()}
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -188,6 +189,8 @@ class VendedKeys:
             return False
         for kind, held in list(self._held.items()):
             if held is refused:
+                # The metastore may still keep them.
+                self._refused[kind] = refused.settings.access_key_id or ""
                 self._held.pop(kind, None)
         return True
 
@@ -211,7 +214,7 @@ class VendedKeys:
     def _vend(self, writes: bool) -> StoreCredentials | None:
         vend = self._vendor.vend_write_credentials if writes else self._vendor.vend_read_credentials
         try:
-            return vend(self._table_uuid)
+            return vend(self._table_uuid, refused_key_id=self._refused.get(writes, ""))
         except InvalidArgument as error:
             # An older metastore.
             if error.reason != WRONG_TARGET:
@@ -222,8 +225,9 @@ class VendedKeys:
         if vended is None:
             if self._settings.credentials == "vended":
                 raise InvalidArgument(
-                    "The metastore vends no keys for the files of tables, and LAKELOG_S3_CREDENTIALS=vended uses no "
-                    "others. Start it with --vend-role, or leave the variable out and give keys.",
+                    "The metastore vends no keys for the files of the table, and LAKELOG_S3_CREDENTIALS=vended uses no "
+                    "others. Start it with --vend-role, or leave the variable out and give keys; a table outside of "
+                    "the metastore's warehouse needs the latter.",
                     metadata={"field": "LAKELOG_S3_CREDENTIALS"},
                 )
             return OpenedKeys(self._settings, began_s, began_s + _NOT_VENDED_S)

@@ -29,11 +29,15 @@ class CredentialServicer(Servicer):
     async def VendReadCredentials(
         self, request: credentials_pb2.VendReadCredentialsRequest, _context: Context
     ) -> credentials_pb2.VendReadCredentialsResponse:
-        keys = await self._vending.vend_read_credentials(request.table_uuid, check_right=recheck(), by=principal())
+        keys = await self._vending.vend_read_credentials(
+            request.table_uuid, refused_key_id=request.refused_key_id, check_right=recheck(), by=principal()
+        )
         return credentials_pb2.VendReadCredentialsResponse(credentials=None if keys is None else _to_proto(keys))
 
     async def VendWriteCredentials(
         self, request: credentials_pb2.VendWriteCredentialsRequest, _context: Context
     ) -> credentials_pb2.VendWriteCredentialsResponse:
-        keys = await self._vending.vend_write_credentials(request.table_uuid, check_right=recheck(), by=principal())
+        keys = await self._vending.vend_write_credentials(
+            request.table_uuid, refused_key_id=request.refused_key_id, check_right=recheck(), by=principal()
+        )
         return credentials_pb2.VendWriteCredentialsResponse(credentials=None if keys is None else _to_proto(keys))

@@ -188,10 +188,33 @@ def test_a_missing_object_is_not_found_where_the_store_says_access_denied(lake: 
             store.create("data/missing")
 
 
+def test_a_new_object_costs_no_keys_and_no_listing_of_its_folder(lake: Lake, s3_settings: S3Settings) -> None:
+    table = lake.catalog("root").table("shop.orders").info
+    bucket, _, prefix = table.location.removeprefix("s3://").strip("/").partition("/")
+    with S3Proxy(str(s3_settings.endpoint)) as proxy:
+        settings = dataclasses.replace(s3_settings, endpoint=proxy.endpoint, attempts=1)
+        store = S3Store(bucket, prefix, settings, VendedKeys(lake.metastore("writer"), table.table_uuid, settings))
+        before = len(lake.vended)
+        proxy.strike(Rule(Refused(403, "AccessDenied"), methods="HEAD", target="data/new"))
+        for number in range(3):
+            writer = store.create(f"data/new/{number}")
+            writer.sink.write(b"x")
+            writer.commit()
+        listed = [each.target for each in proxy.requests if each.method == "GET" and "prefix=" in each.target]
+        assert [f"{number}%2F&" in target + "&" for number, target in enumerate(listed)] == [True] * 3, listed
+        assert len(lake.vended) == before + 1
+        # The control: where it matters whether the object exists, the folder is listed.
+        with pytest.raises(PermissionDenied):
+            store.size("data/new/0")
+    files = open_files(lake, vend(lake, "writer", "shop.orders", writes=True))
+    for number in range(3):
+        files.delete_file(f"{bucket}/{prefix}/data/new/{number}")
+
+
 def test_control_without_the_listing_a_missing_object_is_refused(
     s3_settings: S3Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(s3.S3Store, "_is_missing", lambda *_: False)
+    monkeypatch.setattr(s3.S3Store, "_is_missing", lambda *_, **__: False)
     with S3Proxy(str(s3_settings.endpoint)) as proxy:
         store = S3Store("lake", uuid.uuid4().hex, dataclasses.replace(s3_settings, endpoint=proxy.endpoint, attempts=1))
         proxy.strike(Rule(Refused(403, "AccessDenied"), methods="HEAD", target="missing"))
@@ -235,6 +258,6 @@ def test_the_check_at_the_start_refuses_a_store_that_does_not(s3_settings: S3Set
             return vend.source.request_keys(session, json.dumps(found))
 
     with pytest.raises(InvalidArgument) as caught:
-        check_vending(VendSettings(Lax(), "aws", 900), warehouse, s3_settings, RandomIds())
+        check_vending(VendSettings(Lax(), "aws", 900, warehouse), warehouse, s3_settings, RandomIds())
     assert said in caught.value.message
     assert list(S3Store("lake", warehouse.removeprefix("s3://lake/"), s3_settings).list_objects()) == []

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pyarrow import fs
 
 from lakelog.clock import SystemClock
 from lakelog.config import read_s3_settings
-from lakelog.errors import InvalidArgument, LakelogError, PermissionDenied, Unavailable
+from lakelog.errors import InvalidArgument, LakelogError, NotFound, PermissionDenied, Unavailable
 from lakelog.format.tables.credentials import StoreCredentials
+from lakelog.storage.objects import s3_keys
 from lakelog.storage.objects.s3 import S3Store
 from lakelog.storage.objects.s3_keys import OwnKeys, VendedKeys
 from lakelog.storage.objects.store import S3Settings
@@ -42,24 +44,26 @@ class Vendor:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.refused: list[str] = []
         self.error: LakelogError | None = None
         self.vends = True
         self.before: Callable[[], object] = lambda: None
 
-    def _vend(self, access: str, table_uuid: str) -> StoreCredentials | None:
+    def _vend(self, access: str, table_uuid: str, refused_key_id: str) -> StoreCredentials | None:
         assert table_uuid == UUID
         self.asked.append(access)
+        self.refused.append(refused_key_id)
         self.before()
         if self.error is not None:
             raise self.error
         number = len(self.asked)
         return StoreCredentials(f"id-{number}", f"secret-{number}", "t", 0, VALID_S * 1000) if self.vends else None
 
-    def vend_read_credentials(self, table_uuid: str) -> StoreCredentials | None:
-        return self._vend("read", table_uuid)
+    def vend_read_credentials(self, table_uuid: str, *, refused_key_id: str = "") -> StoreCredentials | None:
+        return self._vend("read", table_uuid, refused_key_id)
 
-    def vend_write_credentials(self, table_uuid: str) -> StoreCredentials | None:
-        return self._vend("write", table_uuid)
+    def vend_write_credentials(self, table_uuid: str, *, refused_key_id: str = "") -> StoreCredentials | None:
+        return self._vend("write", table_uuid, refused_key_id)
 
 
 class World:
@@ -93,6 +97,8 @@ def test_keys_are_renewed_in_the_middle_of_their_time() -> None:
     world.clock.at_s += 2
     assert world.read() == "id-2"
     assert world.keys.find().filesystem is not first.filesystem
+    # The store has refused none.
+    assert world.vendor.refused == ["", ""]
 
 
 def test_the_time_of_the_renewal_is_drawn() -> None:
@@ -179,6 +185,8 @@ def test_keys_that_a_store_refuses_are_left_out_unless_they_are_young() -> None:
     world.clock.at_s += 31
     assert world.keys.drop(first) is True
     assert world.read() == "id-2"
+    # The metastore is asked for others than those, which it may have kept.
+    assert world.vendor.refused == ["", "id-1"]
     # Keys that another thread has replaced are no reason to replace theirs.
     assert world.keys.drop(first) is True
     assert world.read() == "id-2"
@@ -205,6 +213,65 @@ def test_a_refused_call_is_made_once_more_with_new_keys() -> None:
         S3Store("lake", "w", ENDPOINT)._ask("lake/x", work)
 
 
+DENIED = "AWS Error ACCESS_DENIED during HeadObject operation: No response body."
+
+
+@pytest.mark.parametrize(("is_revoked", "vends"), [(False, 1), (True, 2)])
+def test_a_refusal_of_a_missing_object_costs_no_keys(
+    is_revoked: bool, vends: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    store = S3Store("lake", f"w/{UUID}", ENDPOINT, world.keys)
+    listed: list[str] = []
+
+    class Files:
+        """As Amazon answers keys that list one folder."""
+
+        def __init__(self, settings: S3Settings) -> None:
+            self._works = not is_revoked or settings.access_key_id != "id-1"
+
+        def get_file_info(self, what: str | fs.FileSelector) -> list[fs.FileInfo]:
+            if isinstance(what, str) or not self._works:
+                raise OSError(DENIED)
+            listed.append(what.base_dir)
+            return []
+
+    monkeypatch.setattr(s3_keys, "_make_filesystem", Files)
+    world.write()
+    for number in range(3):
+        world.clock.at_s += 40
+        assert store._exists(store._key(f"data/{number}")) is False
+    # The control: keys that the store does not accept at all are replaced.
+    assert len(world.vendor.asked) == vends
+    # Only what is below the object's name is listed.
+    assert listed == [f"lake/w/{UUID}/data/{number}" for number in range(3)]
+
+
+def test_whether_an_object_exists_is_looked_up_in_its_folder_where_it_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    store = S3Store("lake", f"w/{UUID}", ENDPOINT, world.keys)
+    there = f"lake/w/{UUID}/data/there"
+
+    class Files:
+        def __init__(self, _: S3Settings) -> None:
+            pass
+
+        def get_file_info(self, what: str | fs.FileSelector) -> list[fs.FileInfo]:
+            if isinstance(what, str):
+                raise OSError(DENIED)
+            assert what.base_dir == f"lake/w/{UUID}/data"
+            return [fs.FileInfo(there, fs.FileType.File)]
+
+    monkeypatch.setattr(s3_keys, "_make_filesystem", Files)
+    world.read()
+    world.clock.at_s += 40
+    with pytest.raises(PermissionDenied):
+        store.size("data/there")
+    with pytest.raises(NotFound):
+        store.size("data/missing")
+    assert world.vendor.asked == ["read"]
+
+
 @pytest.mark.parametrize("error", [None, InvalidArgument("It knows no such method.", reason="WRONG_TARGET")])
 def test_without_vended_keys_the_clients_own_way_is_used(error: LakelogError | None) -> None:
     world = World()
@@ -220,7 +287,7 @@ def test_without_vended_keys_the_clients_own_way_is_used(error: LakelogError | N
     assert world.read() == "id-3"
     demanding = World(read_s3_settings({"LAKELOG_S3_CREDENTIALS": "vended"}))
     demanding.vendor.vends = False
-    with pytest.raises(InvalidArgument, match="vends no keys for the files of tables"):
+    with pytest.raises(InvalidArgument, match="vends no keys for the files of the table"):
         demanding.read()
 
 

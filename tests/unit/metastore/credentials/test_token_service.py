@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import http.server
 import json
@@ -15,7 +16,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from lakelog.errors import InvalidArgument, LakelogError, PermissionDenied, Unavailable
-from metastore.credentials import token_service
+from metastore.credentials import sending, token_service
 from metastore.credentials.identity import WebIdentity, read_identity
 from metastore.credentials.opening import open_vending
 from metastore.credentials.policy import make_policy
@@ -35,7 +36,10 @@ class FakeService:
 
     def __init__(self) -> None:
         self.status, self.answer, self.pause_s, self.location = 200, ANSWER, 0.0, ""
+        # Of "headers" or "body" a byte comes now and then, without an end.
+        self.trickles = ""
         self.got: list[tuple[dict[str, str], bytes]] = []
+        self.is_closed, self.cut = threading.Event(), 0
         owner = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -43,11 +47,21 @@ class FakeService:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 owner.got.append(({name.lower(): value for name, value in self.headers.items()}, body))
                 time.sleep(owner.pause_s)
+                if owner.trickles:
+                    self._trickle()
+                    return
                 self.send_response(owner.status)
                 if owner.location:
                     self.send_header("Location", owner.location)
                 self.end_headers()
                 self.wfile.write(owner.answer.encode())
+
+            def _trickle(self) -> None:
+                self.wfile.write(b"HTTP/1.1 200 OK\r\n" + (b"\r\n" if owner.trickles == "body" else b"X: "))
+                with contextlib.suppress(OSError):
+                    while not owner.is_closed.wait(0.02):
+                        self.wfile.write(b"<")
+                owner.cut += 1
 
             def log_message(self, *_: Any) -> None:
                 """Writes nothing."""
@@ -58,6 +72,7 @@ class FakeService:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self) -> None:
+        self.is_closed.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -156,6 +171,24 @@ def test_a_service_that_does_not_answer_is_unavailable(fake: FakeService, monkey
     fake.close()
     with pytest.raises(Unavailable, match="Connection refused"):
         open_service(fake).request_keys("x", POLICY)
+
+
+@pytest.mark.parametrize("part", ["headers", "body"])
+def test_a_service_that_sends_a_byte_now_and_then_is_cut_off(
+    fake: FakeService, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    # The control: one that only takes long sends its keys.
+    monkeypatch.setattr(token_service, "_WAIT_S", 0.4)
+    fake.pause_s = 0.01
+    assert open_service(fake).request_keys("x", POLICY).keys.access_key_id == "ASIA1"
+    fake.trickles = part
+    with pytest.raises(Unavailable, match="does not answer within"):
+        open_service(fake).request_keys("x", POLICY)
+    # The connection is cut, so no thread of the metastore stays.
+    while not fake.cut or any(not each.daemon for each in threading.enumerate() if each.name == "lakelog-store"):
+        time.sleep(0.01)
+    while sending._CALLS.left:
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(
