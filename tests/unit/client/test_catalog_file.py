@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
 
-from lakelog.cli.invocation import Invocation
+from lakelog.cli.invocation import Invocation, LakelogCommand, shared_options
 from lakelog.client.connection.catalog_file import MAX_FILE_BYTES, CatalogEntry, read_catalogs
+from lakelog.client.connection.target import TlsFiles
 from lakelog.client.connection.tokens import FileToken
 from lakelog.config import read_connect_settings
 from lakelog.errors import InvalidArgument, NotFound
@@ -81,6 +83,31 @@ def test_the_command_takes_a_catalog_in_place_of_a_target(
     both = Invocation(target="here:7450", target_given=True, catalog_name="web", catalog_given=True)
     with pytest.raises(InvalidArgument, match="leave one out"):
         _ = both.address
+
+
+def test_the_command_sends_the_token_of_the_entry_and_not_of_the_environment(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    for name in ("CA", "CERT", "KEY"):
+        monkeypatch.setenv(f"LAKELOG_TLS_{name}", f"/own/{name}.pem")
+
+    def call(*arguments: str) -> Invocation:
+        found = Invocation()
+        command = click.Group("lakelog", params=list(shared_options(hidden=False)))
+        command.add_command(LakelogCommand("look", callback=lambda: None))
+        command.main([*arguments, "look"], standalone_mode=False, obj=found)
+        return found
+
+    entry = call("--catalog", "sales")
+    assert entry.sign_in == FileToken(str(tmp_path / "tokens/sales"))
+    assert entry.tls == TlsFiles("/etc/ca.pem", None, None)
+    # Control: without a catalog the environment counts, and the command line wins over both.
+    own = call()
+    assert (own.sign_in, own.tls) == ("secret", TlsFiles("/own/CA.pem", "/own/CERT.pem", "/own/KEY.pem"))
+    given = call("--catalog", "sales", "--token", "mine", "--tls-ca", "/my.pem")
+    assert (given.sign_in, given.tls) == ("mine", TlsFiles("/my.pem", None, None))
 
 
 def test_an_unknown_catalog_is_refused_with_those_that_are_known(environment: dict[str, str]) -> None:
