@@ -44,7 +44,7 @@ def run_query(names: NamedTables, sql: str, read: dict[str, int] | None = None) 
     Raises:
         InvalidArgument: DuckDB is not installed, or the query cannot run; the message says why.
     """
-    plan = plan_select(sql)
+    plan = plan_select(sql, names.catalog.name)
     duckdb = _import_duckdb()
     connection = duckdb.connect(":memory:")
     failures: list[BaseException] = []
@@ -101,7 +101,7 @@ class DescribedQuery:
 
 def describe_query(names: NamedTables, sql: str) -> DescribedQuery:
     """Plans a query as `run_query` does, with the same arguments and errors."""
-    plan = plan_select(sql)
+    plan = plan_select(sql, names.catalog.name)
     duckdb = _import_duckdb()
     scans: dict[str, tuple[Table, Scan]] = {}
     columns: dict[str, list[str]] = {}

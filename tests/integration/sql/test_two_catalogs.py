@@ -78,6 +78,42 @@ def test_names_with_three_parts_read_and_write_any_catalog(sales: Catalog) -> No
     assert sales.tables("shop") == ["more", "orders"]
 
 
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("SELECT web.shop.orders.v FROM web.shop.orders WHERE web.shop.orders.k = 1", ["x"]),
+        ("SELECT shop.orders.v FROM web.shop.orders WHERE orders.k = 1", ["x"]),
+        ("SELECT sales.shop.orders.v FROM shop.orders WHERE k = 1", ["a"]),
+        ("SELECT shop.orders.v || web.shop.orders.v FROM shop.orders JOIN web.shop.orders USING (k)", ["ax", "by"]),
+        (
+            "SELECT sales.shop.orders.v || web.shop.orders.v FROM sales.shop.orders, web.shop.orders "
+            "WHERE sales.shop.orders.k = web.shop.orders.k AND web.shop.orders.v = 'y'",
+            ["by"],
+        ),
+        # The name without a catalog means the nearest table, and never one of another SELECT.
+        ("SELECT v FROM shop.orders WHERE EXISTS (SELECT 1 FROM web.shop.orders WHERE orders.v = 'x')", ["a", "b"]),
+        (
+            "SELECT v FROM shop.orders WHERE EXISTS "
+            "(SELECT 1 FROM web.shop.orders WHERE web.shop.orders.k = shop.orders.k AND web.shop.orders.v = 'x')",
+            ["a"],
+        ),
+        ("WITH orders AS (SELECT 1 AS k) SELECT web.shop.orders.v FROM web.shop.orders JOIN orders USING (k)", ["x"]),
+        ("SELECT a.v FROM web.shop.orders a, shop.orders WHERE a.k = orders.k AND orders.v = 'b'", ["y"]),
+    ],
+)
+def test_columns_take_the_full_names_of_their_tables(sales: Catalog, query: str, rows: list[str]) -> None:
+    sales.table("shop.orders").upsert(ROWS)
+    sales.catalog("web").table("shop.orders").upsert(ROWS.set_column(1, "v", [["x", "y"]]))
+    assert sorted(sales.sql(query).to_arrow().column(0).to_pylist()) == rows
+
+
+def test_a_column_of_one_of_two_tables_is_refused_with_the_remedy(sales: Catalog) -> None:
+    with pytest.raises(
+        InvalidArgument, match=r"orders\.v can be a column of .*web\.shop\.orders.*Give the tables aliases"
+    ):
+        sales.sql("SELECT orders.v FROM shop.orders JOIN web.shop.orders USING (k)")
+
+
 def test_what_makes_tables_stays_in_the_catalog_of_the_session(sales: Catalog) -> None:
     for statement in ("CREATE TABLE web.shop.t (k BIGINT)", "DROP TABLE web.shop.orders"):
         with pytest.raises(InvalidArgument, match=r"is in another catalog than this session.*connect to 'web'"):
