@@ -259,9 +259,9 @@ def _find_source(
         if use.tag is not None:
             snapshot_id = find_tagged(names.find_catalog(use.name).metastore, table.info, use.tag)
         rows = read_system_table(names.find_catalog(use.name), table, kind, snapshot_id)
-        columns[f"{table.name}${kind}"] = rows.schema.names
+        columns[f"{names.shown_name(use.name, table)}${kind}"] = rows.schema.names
         return rows
-    columns[table.name] = table.schema.names
+    columns[names.shown_name(use.name, table)] = table.schema.names
     return table
 
 

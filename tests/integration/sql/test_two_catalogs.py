@@ -118,7 +118,52 @@ def test_what_makes_tables_stays_in_the_catalog_of_the_session(sales: Catalog) -
     for statement in ("CREATE TABLE web.shop.t (k BIGINT)", "DROP TABLE web.shop.orders"):
         with pytest.raises(InvalidArgument, match=r"is in another catalog than this session.*connect to 'web'"):
             sales.sql(statement)
+    changed = sales.sql("ALTER TABLE web.shop.orders SET ('snapshot.num-retained.min' = '7')")
+    assert changed.message == "Options of web.shop.orders changed."
+    assert sales.catalog("web").table("shop.orders").info.options["snapshot.num-retained.min"] == "7"
+    assert "snapshot.num-retained.min" not in sales.table("shop.orders").info.options
     assert sales.catalog("web").tables("shop") == ["orders"]
+
+
+def test_messages_name_the_catalog_of_a_name_with_three_parts(sales: Catalog) -> None:
+    written = sales.sql("INSERT INTO web.shop.orders VALUES (1, 'x')")
+    assert (written.message, written.table) == ("Snapshot 1 of web.shop.orders written.", "web.shop.orders")
+    assert sales.sql("INSERT INTO sales.shop.orders VALUES (1, 'x')").table == "shop.orders"
+    explained = sales.sql("EXPLAIN INSERT OVERWRITE web.shop.orders SELECT * FROM shop.orders").to_arrow().to_pylist()
+    steps = {(row["operation"], row["object"]) for row in explained}
+    assert {("scan", "shop.orders"), ("write", "web.shop.orders")} <= steps
+    # The other table of that name is read, so it is no guard of this one.
+    assert "guard" not in {row["fact"] for row in explained}
+    with pytest.raises(InvalidArgument, match=r"The columns: shop\.orders has k, v; web\.shop\.orders has k, v"):
+        sales.sql("SELECT nix FROM shop.orders a, web.shop.orders b")
+    with pytest.raises(NotFound, match=r"shop\.nix.*It is looked for in the catalog 'web'"):
+        sales.sql("SELECT * FROM web.shop.nix")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "USE web",
+        "USE web.shop",
+        "SHOW TABLES IN web",
+        "SHOW TABLES IN web.shop",
+        "CREATE DATABASE web.more",
+        "DROP DATABASE web.shop",
+        "CALL sys.compact('web.shop.orders')",
+    ],
+)
+def test_where_no_catalog_can_stand_the_error_says_what_to_do(sales: Catalog, statement: str) -> None:
+    with pytest.raises((InvalidArgument, NotFound), match=r"'web' is another catalog.*connect to it.*--catalog web"):
+        SqlSession(sales).execute(statement)
+
+
+def test_a_table_of_another_catalog_by_its_full_name(sales: Catalog) -> None:
+    with pytest.raises(InvalidArgument, match=r"'web' is another catalog, connect to it: catalog\.catalog\('web'\)"):
+        sales.table("web.shop.orders")
+    # Control: names of no catalog.
+    with pytest.raises(NotFound, match="'nix'") as unknown:
+        SqlSession(sales).execute("USE nix")
+    assert "catalog" not in unknown.value.message
 
 
 def test_an_unknown_catalog_is_refused_with_those_that_are_known(
