@@ -127,7 +127,8 @@ def connect(
             commas. By default LAKELOG_READER; "": subscriptions read files in this process. It also gets TLS files and
             token.
         catalog: The name of a catalog in the file LAKELOG_CATALOGS, instead of a target; by default LAKELOG_CATALOG.
-            Its entry has its own target and reader service, and may have TLS files and a token file.
+            Its entry has its own target and reader service, and may have TLS files and a token file. Without a token
+            file only the catalog of LAKELOG_CATALOG gets the environment's token, or one whose entry allows it.
 
     Raises:
         InvalidArgument: There is no target, it is malformed, the TLS arguments contradict each other, or the file of

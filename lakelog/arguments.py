@@ -147,8 +147,15 @@ def parse_table_name(name: str) -> TableName:
     """
     database, dot, table = name.partition(".") if isinstance(name, str) else ("", "", "")
     if not dot or not database or not table or "." in table:
+        catalog, *rest = name.split(".") if isinstance(name, str) else [""]
+        other = ""
+        if len(rest) == 2 and all((catalog, *rest)):
+            other = (
+                f" If '{catalog:.80}' is another catalog, connect to it: catalog.catalog('{catalog:.80}'), or lakelog "
+                f"--catalog {catalog:.80}."
+            )
         raise InvalidArgument(
-            f"{name!r:.200} is no table's name: write database.table, for instance 'shop.orders'.",
+            f"{name!r:.200} is no table's name: write database.table, for instance 'shop.orders'.{other}",
             metadata={"field": "name"},
         )
     return TableName(database, table)

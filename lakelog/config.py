@@ -93,7 +93,8 @@ def read_connect_settings(
 ) -> ConnectSettings:
     """Combines arguments, environment and the file of catalogs. An argument wins over its variable.
 
-    LAKELOG_CATALOG wins over LAKELOG_TARGET, and an argument `target` over both.
+    LAKELOG_CATALOG wins over LAKELOG_TARGET, and an argument `target` over both. The environment's token goes to the
+    metastore that these variables name; to other catalogs only if their entries say `token = "environment"`.
 
     Args:
         environment: LAKELOG_TARGET, LAKELOG_CATALOG, LAKELOG_CATALOGS (the file), LAKELOG_READER, LAKELOG_TLS_CA,
@@ -141,7 +142,7 @@ def read_connect_settings(
     catalog = catalog or (None if target else environment.get(CATALOG_VARIABLE)) or ""
     if catalog:
         entry = find_catalog(environment.get(CATALOGS_VARIABLE), catalog, CATALOGS_VARIABLE)
-        environment = _put_first(entry, environment, has_token=bool(token or token_file))
+        environment = _put_first(entry, environment, is_own=_is_own(catalog, entry, environment))
         tls = True if tls is None and entry.tls else tls
     target = target or environment.get(TARGET_VARIABLE) or None
     if target is None:
@@ -167,10 +168,16 @@ def read_connect_settings(
     return ConnectSettings(target, ca, cert, key, use_tls, found, s3, read_cache_folder(environment), reader, catalog)
 
 
-def _put_first(entry: CatalogEntry, environment: Mapping[str, str], *, has_token: bool) -> Mapping[str, str]:
-    """The environment with what a catalog's entry says. Readers of another catalog are not this one's."""
+def _is_own(catalog: str, entry: CatalogEntry, environment: Mapping[str, str]) -> bool:
+    """Whether the environment leads to this catalog, so that its token is meant for it."""
+    named = environment.get(CATALOG_VARIABLE)
+    return catalog == named if named else entry.target == environment.get(TARGET_VARIABLE)
+
+
+def _put_first(entry: CatalogEntry, environment: Mapping[str, str], *, is_own: bool) -> Mapping[str, str]:
+    """The environment with what a catalog's entry says. Readers and token of another catalog are not this one's."""
     found = dict(environment) | {TARGET_VARIABLE: entry.target, READER_VARIABLE: entry.reader}
-    if entry.token_file and not has_token:
+    if entry.token_file or not (is_own or entry.token):
         found.pop("LAKELOG_TOKEN", None)
         found["LAKELOG_TOKEN_FILE"] = entry.token_file
     if entry.tls_ca or entry.tls_cert or entry.tls_key:

@@ -29,7 +29,7 @@ from lakelog.serving.settings import (
     port,
     read_settings,
     switch,
-    text,
+    target_setting,
     whole,
 )
 from lakelog.serving.streams.stream_arguments import (
@@ -50,7 +50,7 @@ _PREFIX: Final = "LAKELOG_READER"
 class _Config:
     """The settings that all commands need. TLS files and the token for the metastore use the SDK's own variables."""
 
-    target: str | None = text("target", "LAKELOG_TARGET", "host:port of the metastore.")
+    target: str | None = target_setting()
     log_level: str = log_level()
 
 

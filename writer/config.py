@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from lakelog.serving.arguments import OneLineParser
-from lakelog.serving.settings import add_command, add_settings, log_level, make_parser, read_settings, switch, text
+from lakelog.serving.settings import add_command, add_settings, log_level, make_parser, read_settings, switch, target_setting
 from lakelog.serving.streams.stream_arguments import (
     lease_setting,
     max_unavailable_setting,
@@ -36,9 +36,7 @@ class Config:
 
     command: str
     pipeline_files: tuple[Path, ...]
-    target: str | None = text(
-        "target", "LAKELOG_TARGET", "host:port of the metastore; wins over `target` in the pipeline's file."
-    )
+    target: str | None = target_setting("; wins over `target` in the pipeline's file")
     lease_s: float = lease_setting(_PREFIX)
     max_unavailable_s: float = max_unavailable_setting(_PREFIX, "the pipeline")
     metrics_port: int | None = metrics_port_setting(_PREFIX)

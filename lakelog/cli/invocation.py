@@ -36,10 +36,10 @@ class Invocation:
         target_given: Whether the command line, and not the environment, has it.
         catalog_name: A catalog in the file LAKELOG_CATALOGS, instead of a target; empty: none.
         catalog_given: Whether the command line has it.
-        token: Identifies the caller; None: none.
+        token: Identifies the caller; None: the environment, or the entry of the catalog, may have one.
         token_file: A file that holds such a token, instead of `token`; None: the environment may name one.
         use_tls: Whether the connection is encrypted; each TLS file implies it.
-        tls_ca: The path of the certificates to trust; None: those that gRPC contains.
+        tls_ca: The path of the certificates to trust; None, as of the next two: as `token`.
         tls_cert: The path of the client's certificate chain.
         tls_key: The path of the client's private key.
         output: The format of the output.
@@ -90,7 +90,7 @@ class Invocation:
         return {
             "target": self.target if self.target_given or not self.is_named else None,
             "catalog": self.catalog_name if self.is_named else None,
-            "token": None if self.token_file else self.token,
+            "token": self.token,
             "token_file": self.token_file,
             "tls": True if self.use_tls else None,
             "tls_ca": self.tls_ca,
@@ -101,27 +101,15 @@ class Invocation:
     @property
     def tls(self) -> TlsFiles | None:
         """The files for TLS; None: plaintext."""
-        if self.is_named:
-            from lakelog.client.connection.target import TlsFiles
-
-            found = self.settings
-            return TlsFiles(found.tls_ca, found.tls_cert, found.tls_key) if found.tls else None
-        if not (self.use_tls or self.tls_ca or self.tls_cert or self.tls_key):
-            return None
         from lakelog.client.connection.target import TlsFiles
 
-        return TlsFiles(self.tls_ca, self.tls_cert, self.tls_key)
+        found = self.settings
+        return TlsFiles(found.tls_ca, found.tls_cert, found.tls_key) if found.tls else None
 
     @property
     def sign_in(self) -> Token | None:
         """What identifies the caller."""
-        if self.is_named:
-            return self.settings.token
-        from lakelog.config import read_token
-
-        # `token` may be the variable's, and an option wins.
-        given = None if self.token_file else self.token
-        return read_token({} if given else os.environ, token=given, token_file=self.token_file)
+        return self.settings.token
 
     @property
     def metastore(self) -> Metastore:
@@ -152,7 +140,6 @@ def _connect(invocation: Invocation) -> Catalog:
     with silent_interrupts():
         import lakelog.sdk.catalog
 
-    remember_secret(invocation.token or "")
     return lakelog.connect(**invocation.connect_arguments())
 
 
@@ -162,9 +149,13 @@ def _remember(name: str, convert: Callable[[Any], Any] = lambda value: value) ->
     def callback(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
         if value is not None and value is not False:
             invocation = context.ensure_object(Invocation)
-            setattr(invocation, name, convert(value))
-            if name in ("target", "catalog_name") and parameter.name is not None:
-                is_given = context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+            is_given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+            if name == "token":
+                remember_secret(value)
+            # As arguments of `connect` they would win over the entry of a catalog, which has its own.
+            if is_given or name not in ("token", "tls_ca", "tls_cert", "tls_key"):
+                setattr(invocation, name, convert(value))
+            if name in ("target", "catalog_name"):
                 setattr(invocation, f"{name.partition('_')[0]}_given", is_given)
         return value
 

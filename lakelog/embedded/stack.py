@@ -339,7 +339,10 @@ class EmbeddedStack:
             service_command(service, arguments),
             log=self.folder / "logs" / f"{name}.log",
             is_ready=is_ready,
-            environment=service_environment(service, {**self._environment, **(environment or {})}),
+            # A catalog that the shell names is another one.
+            environment=service_environment(
+                service, {**self._environment, "LAKELOG_CATALOG": "", **(environment or {})}
+            ),
             working_directory=self.folder,
             final_codes=final_codes,
             waiting_codes=waiting_codes,

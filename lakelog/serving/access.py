@@ -167,7 +167,8 @@ class Access:
         if not self.tokens and self.signed_tokens is None:
             raise _unauthenticated("The call came without a client certificate.")
         raise _unauthenticated(
-            "The call has no token. Set the token when connecting, or LAKELOG_TOKEN or LAKELOG_TOKEN_FILE."
+            "The call has no token. Set the token when connecting, or LAKELOG_TOKEN or LAKELOG_TOKEN_FILE; of a "
+            "catalog that LAKELOG_CATALOGS names, token_file in its entry."
         )
 
     def _listed(self, token: str) -> Caller | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from lakelog.config import read_connect_settings
+from lakelog.config import CATALOG_VARIABLE, CATALOGS_VARIABLE, TARGET_VARIABLE, read_connect_settings
 from lakelog.format.tables.table import TableName
 from lakelog.serving.arguments import Argument, OneLineParser, Values, refusal
 from lakelog.serving.logging_setup import LEVELS
@@ -67,12 +67,33 @@ def switch(name: str, what: str, variable: str = "") -> Any:
     return setting(lambda values: values.switch(name), Argument(name, variable, what, {"action": "store_true"}))
 
 
+def target_setting(more: str = "") -> Any:
+    """Where the metastore is, as text, or None; `more` ends the help text."""
+    return setting(_read_target, _target(more))
+
+
 def connect_settings() -> Any:
     """How to reach the metastore and files: the target, and the SDK's own variables."""
-    return setting(
-        lambda values: read_connect_settings(values.environment, target=values.text("target")),
-        Argument("target", "LAKELOG_TARGET", "host:port of the metastore."),
+    return setting(lambda values: read_connect_settings(values.environment, target=_read_target(values)), _target())
+
+
+def _target(more: str = "") -> Argument:
+    what = (
+        f"host:port of the metastore{more}. In its place {CATALOG_VARIABLE} can name a catalog of the file "
+        f"{CATALOGS_VARIABLE}; the two variables together are refused."
     )
+    return Argument("target", TARGET_VARIABLE, what)
+
+
+def _read_target(values: Values) -> str | None:
+    """The target. A variable of a deployment and one of a shell must not silently lead to different groups."""
+    target, catalog = values.variable("target"), values.environment.get(CATALOG_VARIABLE)
+    if target and catalog and not values.given("target"):
+        raise refusal(
+            f"{TARGET_VARIABLE}={target:.80} and {CATALOG_VARIABLE}={catalog:.80} are both set: unset one of them, or "
+            "give --target."
+        )
+    return values.text("target")
 
 
 def tables(variable: str, what: str) -> Any:

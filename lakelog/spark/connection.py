@@ -105,7 +105,15 @@ def _open_vendor() -> Metastore:
     """The metastore that vends keys to this process: by its environment, which alone says who it is."""
     settings = read_connect_settings(os.environ)
     return open_metastore(
-        SparkConnection(settings.target, settings.tls, settings.tls_ca, settings.tls_cert, settings.tls_key)
+        SparkConnection(
+            settings.target,
+            settings.tls,
+            settings.tls_ca,
+            settings.tls_cert,
+            settings.tls_key,
+            # Of the entry of LAKELOG_CATALOG; without it LAKELOG_TOKEN would go there.
+            settings.token.path if isinstance(settings.token, FileToken) else None,
+        )
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from lakelog.arguments import check_text
-from lakelog.errors import InvalidArgument
+from lakelog.errors import InvalidArgument, LakelogError, NotFound
 from lakelog.sdk.catalog_tables import CatalogTables
 from lakelog.sql.statements import Name
 
@@ -31,7 +33,40 @@ class NamedTables:
 
     def table(self, name: Name) -> Table:
         """A table by its name, in any catalog; without a database the current one is used."""
-        return self.find_catalog(name).table(self._two_parts(name))
+        catalog = self.find_catalog(name)
+        try:
+            return catalog.table(self._two_parts(name))
+        except NotFound as error:
+            if catalog is self.catalog:
+                raise
+            raise NotFound(
+                f"{error.message.rstrip('.')}. It is looked for in the catalog '{name.catalog}'.",
+                reason=error.reason,
+                metadata=error.metadata,
+            ) from error
+
+    def shown_name(self, name: Name, table: Table) -> str:
+        """A table's name for people: with its catalog, if that is not the session's."""
+        return table.name if self.find_catalog(name) is self.catalog else f"{name.catalog}.{table.name}"
+
+    @contextlib.contextmanager
+    def naming_databases(self, name: str) -> Iterator[None]:
+        """Says so if a database does not exist, and its name is that of a catalog."""
+        try:
+            yield
+        except NotFound as error:
+            try:
+                is_catalog = self.catalog.catalog(name) is not self.catalog
+            except LakelogError:
+                is_catalog = False
+            if not is_catalog:
+                raise
+            raise NotFound(
+                f"{error.message.rstrip('.')}. '{name}' is another catalog: connect to it (lakelog --catalog {name}, "
+                f"or catalog.catalog('{name}')), or name its tables with three parts, as in {name}.shop.orders.",
+                reason=error.reason,
+                metadata=error.metadata,
+            ) from error
 
     def find_catalog(self, name: Name) -> CatalogTables:
         """The catalog of a name; without one, the session's.
@@ -50,8 +85,8 @@ class NamedTables:
         """
         if self.find_catalog(name) is not self.catalog:
             raise InvalidArgument(
-                f"{name} is in another catalog than this session. Tables of other catalogs can be read and written; "
-                f"connect to '{name.catalog}' for everything else.",
+                f"{name} is in another catalog than this session. Statements that make or drop tables, and grants, "
+                f"work in the session's own: connect to '{name.catalog}' for them.",
                 reason="OTHER_CATALOG",
                 metadata={"field": "catalog"},
             )

@@ -86,7 +86,7 @@ def _parse_create(reader: WordReader) -> Statement:
     if not (reader.accept("DATABASE") or reader.accept("SCHEMA")):
         reader.fail(f"CREATE makes a DATABASE or a TABLE.{_NOT_CREATED.get(reader.peek().word, '')}")
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
-    name = reader.take_identifier("a database")
+    name = _take_database(reader)
     comment = reader.take_text("A comment") if reader.accept("COMMENT") else ""
     reader.expect_end("CREATE DATABASE")
     return CreateDatabase(name, if_not_exists, comment)
@@ -101,7 +101,7 @@ def _parse_drop(reader: WordReader) -> Statement:
     if not (reader.accept("DATABASE") or reader.accept("SCHEMA")):
         reader.fail("DROP removes a DATABASE or a TABLE.")
     if_exists = reader.accept("IF", "EXISTS")
-    database = reader.take_identifier("a database")
+    database = _take_database(reader)
     cascade = reader.accept("CASCADE")
     if not cascade:
         reader.accept("RESTRICT")
@@ -127,10 +127,22 @@ def _parse_show(reader: WordReader) -> Statement:
         )
     database = None
     if reader.accept("IN") or reader.accept("FROM"):
-        database = reader.take_identifier("a database")
+        database = _take_database(reader)
     pattern = _take_pattern(reader)
     reader.expect_end("SHOW TABLES")
     return ShowTables(database, pattern)
+
+
+def _take_database(reader: WordReader) -> str:
+    place = reader.peek()
+    name = reader.take_identifier("a database")
+    if reader.peek().word == ".":
+        reader.fail(
+            "A database's name has one part, and this statement works in the session's own catalog. If "
+            f"'{name[:80]}' is another catalog, connect to it (lakelog --catalog {name[:80]}, or catalog.catalog('{name[:80]}')).",
+            place,
+        )
+    return name
 
 
 def _take_pattern(reader: WordReader) -> str | None:
@@ -154,7 +166,7 @@ def _parse_explain(reader: WordReader) -> Statement:
 def _parse_use(reader: WordReader) -> Statement:
     if reader.peek_words(2)[0] in ("DATABASE", "SCHEMA") and reader.peek_words(2)[1] not in ("", ";"):
         reader.take()
-    name = reader.take_identifier("a database")
+    name = _take_database(reader)
     reader.expect_end("USE")
     return UseDatabase(name)
 

@@ -70,7 +70,8 @@ class SqlResult:
     Args:
         message: What was done, in one sentence; empty for a statement that returns rows.
         rows: The rows of a SELECT, SHOW, DESCRIBE or CALL; None for a statement that returns none.
-        table: The full name of the table that an INSERT wrote to; None for all else.
+        table: The full name of the table that an INSERT wrote to, with the catalog if that is not the session's; None
+            for all else.
         snapshot_id: The snapshot that an INSERT made; None for all else, and if there were no rows.
     """
 
@@ -155,7 +156,7 @@ class SqlSession(NamedTables):
                 return self._drop_table(statement)
             case AlterOptions():
                 table = self.table(statement.name).alter(set=statement.set, unset=statement.unset)
-                return SqlResult(f"Options of {table.name} changed.")
+                return SqlResult(f"Options of {self.shown_name(statement.name, table)} changed.")
             case DescribeTable():
                 described = describe_columns(self.table(statement.name).info.schema)
                 return SqlResult(rows=described.drop_columns(["schema_id", "field_id"]))
@@ -163,7 +164,9 @@ class SqlSession(NamedTables):
                 table = self.table(statement.name)
                 return SqlResult(rows=pa.table({"statement": [create_sql_of(table)]}))
             case ShowTables():
-                names = self.catalog.tables(statement.database or self._current_database("SHOW TABLES IN shop"))
+                database = statement.database or self._current_database("SHOW TABLES IN shop")
+                with self.naming_databases(database):
+                    names = self.catalog.tables(database)
                 return _list_like("table", names, statement.pattern)
             case ShowDatabases():
                 return _list_like("database", self.catalog.databases(), statement.pattern)
@@ -208,7 +211,8 @@ class SqlSession(NamedTables):
                 reason="NO_DATABASE",
             )
         # Lists its tables, so that a wrong name is an error here and not in the next statement.
-        self.catalog.tables(name)
+        with self.naming_databases(name):
+            self.catalog.tables(name)
         self.database = name
         return SqlResult(f"The current database is {name}.")
 
@@ -262,10 +266,11 @@ class SqlSession(NamedTables):
                 static = to_static_partition(partition, table.info)
                 rows = (static.fill_in(batch) for batch in to_batches(rows))
             result = table.upsert(rows, **commit) if table.primary_key else table.append(rows, **commit)
+        shown = self.shown_name(statement.name, table)
         if result.snapshot_id is None:
-            return SqlResult(f"Nothing was written to {table.name}: there were no rows.", table=table.name)
-        message = f"Snapshot {result.snapshot_id} of {table.name} written."
-        return SqlResult(message, table=table.name, snapshot_id=result.snapshot_id)
+            return SqlResult(f"Nothing was written to {shown}: there were no rows.", table=shown)
+        message = f"Snapshot {result.snapshot_id} of {shown} written."
+        return SqlResult(message, table=shown, snapshot_id=result.snapshot_id)
 
     def _partition_values(self, table: Table, statement: Insert) -> dict[str, Any]:
         if not statement.partition:

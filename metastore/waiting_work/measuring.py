@@ -1,4 +1,4 @@
-"""Measures what waits: once for all metastores, and for a bounded share of the database's time.
+"""Measures what waits: once for all metastores, and for a small share of the database's time.
 
 The measurement is a row in the store. A metastore that finds it too old locks it and measures; the others read it, also
 while it is locked. So replicas add nothing but the read of one row, and if one dies while it measures, the lock ends
@@ -22,7 +22,7 @@ MEASURE_EVERY_MS: Final = 10_000
 
 PAUSES: Final = 200
 """The pause is at least so many times as long as the measurement took, so that it costs at most half a percent of a
-core, however many tables there are."""
+core, up to the longest pause."""
 
 LONGEST_PAUSE_MS: Final = 120_000
 """Scalers must not decide on older figures. It bounds the pause from a measurement of 0.6 seconds on."""

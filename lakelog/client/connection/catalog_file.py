@@ -26,6 +26,7 @@ from lakelog.errors import InvalidArgument, NotFound
 MAX_CATALOGS: Final = 1000
 MAX_FILE_BYTES: Final = 1_000_000
 MAX_SHOWN: Final = 20
+ENVIRONMENT: Final = "environment"
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _PATHS: Final = ("token_file", "tls_ca", "tls_cert", "tls_key")
@@ -34,12 +35,13 @@ _PATHS: Final = ("token_file", "tls_ca", "tls_cert", "tls_key")
 
 @dataclass(frozen=True)
 class CatalogEntry:
-    """How to reach the metastores of a catalog; empty: as the environment says, except for the readers.
+    """How to reach the metastores of a catalog. TLS files that are empty: as the environment says.
 
     Args:
         target: `host:port`.
         reader: The reader services of the same catalog, as text; empty: none.
-        token_file: The file that holds the caller's token.
+        token_file: The file that holds the caller's token; empty: `token` says which.
+        token: `environment`: that of the environment. Empty: none, so that no name in a statement sends it elsewhere.
         tls: Whether to use TLS also without a TLS file.
         tls_ca: PEM file with the certificates that must have signed the server's.
         tls_cert: PEM file with the client's own certificate.
@@ -49,6 +51,7 @@ class CatalogEntry:
     target: str
     reader: str = ""
     token_file: str = ""
+    token: str = ""
     tls: bool = False
     tls_ca: str = ""
     tls_cert: str = ""
@@ -129,6 +132,15 @@ def _parse_entry(name: str, values: Any, path: str) -> CatalogEntry:
             raise _refused(path, f"{key} of [{name}] must be {wanted}")
     if not values.get("target"):
         raise _refused(path, f'[{name}] has no target. Write target = "host:port" below it')
+    if values.get("token") not in (None, ENVIRONMENT):
+        # The value can be a secret, so it is not shown.
+        raise _refused(
+            path,
+            f'token of [{name}] can only be "{ENVIRONMENT}", for the token of LAKELOG_TOKEN or LAKELOG_TOKEN_FILE. '
+            "Write a token into a file of its own, and give it as token_file",
+        )
+    if values.get("token") and values.get("token_file"):
+        raise _refused(path, f"[{name}] has both token and token_file: leave one out")
     folder = Path(path).absolute().parent
     found = {key: os.fspath(folder / values[key]) for key in _PATHS if values.get(key)}
     return CatalogEntry(**values | found)

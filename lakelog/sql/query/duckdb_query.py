@@ -44,7 +44,7 @@ def run_query(names: NamedTables, sql: str, read: dict[str, int] | None = None) 
     Raises:
         InvalidArgument: DuckDB is not installed, or the query cannot run; the message says why.
     """
-    plan = plan_select(sql)
+    plan = plan_select(sql, names.catalog.name)
     duckdb = _import_duckdb()
     connection = duckdb.connect(":memory:")
     failures: list[BaseException] = []
@@ -101,7 +101,7 @@ class DescribedQuery:
 
 def describe_query(names: NamedTables, sql: str) -> DescribedQuery:
     """Plans a query as `run_query` does, with the same arguments and errors."""
-    plan = plan_select(sql)
+    plan = plan_select(sql, names.catalog.name)
     duckdb = _import_duckdb()
     scans: dict[str, tuple[Table, Scan]] = {}
     columns: dict[str, list[str]] = {}
@@ -259,9 +259,9 @@ def _find_source(
         if use.tag is not None:
             snapshot_id = find_tagged(names.find_catalog(use.name).metastore, table.info, use.tag)
         rows = read_system_table(names.find_catalog(use.name), table, kind, snapshot_id)
-        columns[f"{table.name}${kind}"] = rows.schema.names
+        columns[f"{names.shown_name(use.name, table)}${kind}"] = rows.schema.names
         return rows
-    columns[table.name] = table.schema.names
+    columns[names.shown_name(use.name, table)] = table.schema.names
     return table
 
 

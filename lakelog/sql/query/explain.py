@@ -58,10 +58,10 @@ def explain(names: NamedTables, statement: Explain) -> pa.Table:
     query = inner if isinstance(inner, Query) else (inner.query if isinstance(inner, CreateTableAs) else inner.rows)
     if isinstance(query, Query):
         described = describe_query(names, query.sql)
-        steps += _explain_query(described)
+        steps += _explain_query(names, described)
     if isinstance(inner, Insert):
         # As in the write itself: the tables that are read at their newest snapshot.
-        newest = {} if described is None else {table.name: scan.snapshot_id for table, scan in described.newest}
+        newest = {} if described is None else {table.uuid: scan.snapshot_id for table, scan in described.newest}
         steps.append(_explain_insert(names, inner, newest))
     elif isinstance(inner, CreateTableAs):
         assert described is not None
@@ -80,14 +80,14 @@ def explain(names: NamedTables, statement: Explain) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_COLUMNS)
 
 
-def _explain_query(described: DescribedQuery) -> Iterable[Step]:
+def _explain_query(names: NamedTables, described: DescribedQuery) -> Iterable[Step]:
     plan = described.plan
     for use in plan.tables:
         scan = described.scans.get(use.relation)
         if scan is None:
             yield "read", str(use.name), {"rows": "made by the catalog when the query runs"}
         else:
-            yield _explain_scan(*scan, plan, use)
+            yield "scan", names.shown_name(use.name, scan[0]), _explain_scan(*scan, plan, use)
     for files in described.files:
         yield _explain_files(files, plan)
     for operator in _walk(json.loads(described.operators)[0]):
@@ -97,7 +97,7 @@ def _explain_query(described: DescribedQuery) -> Iterable[Step]:
             yield "query", operator["name"], facts or {"": ""}
 
 
-def _explain_scan(table: Table, scan: Scan, plan: SelectPlan, use: TableUse) -> Step:
+def _explain_scan(table: Table, scan: Scan, plan: SelectPlan, use: TableUse) -> Mapping[str, str]:
     facts = {"snapshot": str(scan.snapshot_id) if scan.snapshot_id else "none yet"}
     whole: Sequence[LiveFile] | None = None
     if not use.options:
@@ -109,7 +109,7 @@ def _explain_scan(table: Table, scan: Scan, plan: SelectPlan, use: TableUse) -> 
     facts["merge engine"] = _show_engine(table)
     if use.options:
         facts["options"] = ", ".join(f"{key} = {value}" for key, value in use.options.items())
-    return "scan", table.name, facts
+    return facts
 
 
 def _count(files: Sequence[LiveFile], whole: Sequence[LiveFile] | None) -> dict[str, str]:
@@ -157,9 +157,9 @@ def _explain_insert(names: NamedTables, statement: Insert, read: Mapping[str, in
     facts["columns"] = ", ".join(statement.columns or table.schema.names)
     facts["merge engine"] = _show_engine(table)
     facts["changelog"] = str(options.get(CHANGELOG_PRODUCER))
-    if statement.overwrite and table.name in read:
-        facts["guard"] = f"refused where the table has changed since snapshot {read[table.name]}"
-    return "write", table.name, facts
+    if statement.overwrite and table.uuid in read:
+        facts["guard"] = f"refused where the table has changed since snapshot {read[table.uuid]}"
+    return "write", names.shown_name(statement.name, table), facts
 
 
 def _show_engine(table: Table) -> str:

@@ -23,6 +23,7 @@ from lakelog.errors import InvalidArgument
 from lakelog.options.tag_name import find_tag_problem
 from lakelog.sql.dialect import ReadableQuery, marked_hint, to_readable
 from lakelog.sql.query.file_functions import FileUse, parse_file_use
+from lakelog.sql.query.qualified_columns import NamedNode, name_tables
 from lakelog.sql.statements import Name
 from lakelog.time_parsing import parse_timestamp
 
@@ -84,11 +85,16 @@ class SelectPlan:
     has_long_numbers: bool
 
 
-def plan_select(sql: str) -> SelectPlan:
+def plan_select(sql: str, own_catalog: str = "") -> SelectPlan:
     """Read a query.
 
+    Args:
+        sql: Its text.
+        own_catalog: The name of the session's catalog; empty: it has none.
+
     Raises:
-        InvalidArgument: It cannot be read, is more than one statement, or names an impossible version.
+        InvalidArgument: It cannot be read, is more than one statement, names an impossible version, or a column that
+            can be one of several tables.
     """
     readable = to_readable(sql)
     tree = _parse(readable.text)
@@ -102,16 +108,15 @@ def plan_select(sql: str) -> SelectPlan:
         _table_use(node, f"lakelog_{number}", options.get(id(node), {})) for number, node in enumerate(nodes)
     )
     mentioned = _mentioned(tree, nodes, files)
-    conditions = {use.relation: tuple(_conditions(use.node)) for use in tables}
+    names = name_tables(tree, [NamedNode(use.name, use.node) for use in tables], own_catalog)
+    conditions = {use.relation: tuple(_conditions(use.node, use.node.alias or names[id(use.node)])) for use in tables}
     reads_once = isinstance(tree, exp.Select) and not list(
         tree.find_all(exp.Subquery, exp.With, exp.Pivot, exp.SetOperation)
     )
     reads_once = reads_once and len(list(tree.find_all(exp.Select))) == 1
     uses: tuple[TableUse | FileUse, ...] = (*tables, *files)
     for use in uses:
-        alias = use.node.alias or (use.function if isinstance(use, FileUse) else use.node.name)
-        if isinstance(use, TableUse) and not use.node.alias and use.name.database is not None:
-            _drop_database(tree, use.name)
+        alias = use.node.alias or (use.function if isinstance(use, FileUse) else names[id(use.node)])
         use.node.replace(
             exp.Table(
                 this=exp.to_identifier(use.relation),
@@ -270,7 +275,7 @@ def _mentioned(tree: exp.Expr, tables: list[exp.Table], files: Sequence[FileUse]
     return frozenset(identifier.name.casefold() for identifier in tree.find_all(exp.Identifier))
 
 
-def _conditions(node: exp.Table) -> Iterator[exp.Expr]:
+def _conditions(node: exp.Table, name: str) -> Iterator[exp.Expr]:
     """Conditions of the WHERE that a row of this table must fulfil to be in the result of its SELECT."""
     parent = node.parent
     join = parent if isinstance(parent, exp.Join) else None
@@ -285,7 +290,7 @@ def _conditions(node: exp.Table) -> Iterator[exp.Expr]:
     where = select.args.get("where")
     if where is None or select.args.get("laterals"):
         return
-    alias = (node.alias or node.name).casefold()
+    alias = name.casefold()
     alone = not joins
     for part in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
         part = part.unnest()
@@ -294,13 +299,6 @@ def _conditions(node: exp.Table) -> Iterator[exp.Expr]:
             continue
         if all(column.table.casefold() == alias or (alone and not column.table) for column in columns):
             yield part
-
-
-def _drop_database(tree: exp.Query, name: Name) -> None:
-    """Writes `shop.orders.id` as `orders.id`, since the relation for the table has no database."""
-    for column in tree.find_all(exp.Column):
-        if (column.args.get("db") and column.db == name.database) and column.table == name.table:
-            column.set("db", None)
 
 
 def _side(join: exp.Join) -> str:

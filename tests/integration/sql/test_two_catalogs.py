@@ -78,11 +78,92 @@ def test_names_with_three_parts_read_and_write_any_catalog(sales: Catalog) -> No
     assert sales.tables("shop") == ["more", "orders"]
 
 
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("SELECT web.shop.orders.v FROM web.shop.orders WHERE web.shop.orders.k = 1", ["x"]),
+        ("SELECT shop.orders.v FROM web.shop.orders WHERE orders.k = 1", ["x"]),
+        ("SELECT sales.shop.orders.v FROM shop.orders WHERE k = 1", ["a"]),
+        ("SELECT shop.orders.v || web.shop.orders.v FROM shop.orders JOIN web.shop.orders USING (k)", ["ax", "by"]),
+        (
+            "SELECT sales.shop.orders.v || web.shop.orders.v FROM sales.shop.orders, web.shop.orders "
+            "WHERE sales.shop.orders.k = web.shop.orders.k AND web.shop.orders.v = 'y'",
+            ["by"],
+        ),
+        # The name without a catalog means the nearest table, and never one of another SELECT.
+        ("SELECT v FROM shop.orders WHERE EXISTS (SELECT 1 FROM web.shop.orders WHERE orders.v = 'x')", ["a", "b"]),
+        (
+            "SELECT v FROM shop.orders WHERE EXISTS "
+            "(SELECT 1 FROM web.shop.orders WHERE web.shop.orders.k = shop.orders.k AND web.shop.orders.v = 'x')",
+            ["a"],
+        ),
+        ("WITH orders AS (SELECT 1 AS k) SELECT web.shop.orders.v FROM web.shop.orders JOIN orders USING (k)", ["x"]),
+        ("SELECT a.v FROM web.shop.orders a, shop.orders WHERE a.k = orders.k AND orders.v = 'b'", ["y"]),
+    ],
+)
+def test_columns_take_the_full_names_of_their_tables(sales: Catalog, query: str, rows: list[str]) -> None:
+    sales.table("shop.orders").upsert(ROWS)
+    sales.catalog("web").table("shop.orders").upsert(ROWS.set_column(1, "v", [["x", "y"]]))
+    assert sorted(sales.sql(query).to_arrow().column(0).to_pylist()) == rows
+
+
+def test_a_column_of_one_of_two_tables_is_refused_with_the_remedy(sales: Catalog) -> None:
+    with pytest.raises(
+        InvalidArgument, match=r"orders\.v can be a column of .*web\.shop\.orders.*Give the tables aliases"
+    ):
+        sales.sql("SELECT orders.v FROM shop.orders JOIN web.shop.orders USING (k)")
+
+
 def test_what_makes_tables_stays_in_the_catalog_of_the_session(sales: Catalog) -> None:
     for statement in ("CREATE TABLE web.shop.t (k BIGINT)", "DROP TABLE web.shop.orders"):
         with pytest.raises(InvalidArgument, match=r"is in another catalog than this session.*connect to 'web'"):
             sales.sql(statement)
+    changed = sales.sql("ALTER TABLE web.shop.orders SET ('snapshot.num-retained.min' = '7')")
+    assert changed.message == "Options of web.shop.orders changed."
+    assert sales.catalog("web").table("shop.orders").info.options["snapshot.num-retained.min"] == "7"
+    assert "snapshot.num-retained.min" not in sales.table("shop.orders").info.options
     assert sales.catalog("web").tables("shop") == ["orders"]
+
+
+def test_messages_name_the_catalog_of_a_name_with_three_parts(sales: Catalog) -> None:
+    written = sales.sql("INSERT INTO web.shop.orders VALUES (1, 'x')")
+    assert (written.message, written.table) == ("Snapshot 1 of web.shop.orders written.", "web.shop.orders")
+    assert sales.sql("INSERT INTO sales.shop.orders VALUES (1, 'x')").table == "shop.orders"
+    explained = sales.sql("EXPLAIN INSERT OVERWRITE web.shop.orders SELECT * FROM shop.orders").to_arrow().to_pylist()
+    steps = {(row["operation"], row["object"]) for row in explained}
+    assert {("scan", "shop.orders"), ("write", "web.shop.orders")} <= steps
+    # The other table of that name is read, so it is no guard of this one.
+    assert "guard" not in {row["fact"] for row in explained}
+    with pytest.raises(InvalidArgument, match=r"The columns: shop\.orders has k, v; web\.shop\.orders has k, v"):
+        sales.sql("SELECT nix FROM shop.orders a, web.shop.orders b")
+    with pytest.raises(NotFound, match=r"shop\.nix.*It is looked for in the catalog 'web'"):
+        sales.sql("SELECT * FROM web.shop.nix")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "USE web",
+        "USE web.shop",
+        "SHOW TABLES IN web",
+        "SHOW TABLES IN web.shop",
+        "CREATE DATABASE web.more",
+        "DROP DATABASE web.shop",
+        "CALL sys.compact('web.shop.orders')",
+    ],
+)
+def test_where_no_catalog_can_stand_the_error_says_what_to_do(sales: Catalog, statement: str) -> None:
+    with pytest.raises((InvalidArgument, NotFound), match=r"'web' is another catalog.*connect to it.*--catalog web"):
+        SqlSession(sales).execute(statement)
+
+
+def test_a_table_of_another_catalog_by_its_full_name(sales: Catalog) -> None:
+    with pytest.raises(InvalidArgument, match=r"'web' is another catalog, connect to it: catalog\.catalog\('web'\)"):
+        sales.table("web.shop.orders")
+    # Control: names of no catalog.
+    with pytest.raises(NotFound, match="'nix'") as unknown:
+        SqlSession(sales).execute("USE nix")
+    assert "catalog" not in unknown.value.message
 
 
 def test_an_unknown_catalog_is_refused_with_those_that_are_known(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
 
-from lakelog.cli.invocation import Invocation
+from lakelog.cli.invocation import Invocation, LakelogCommand, shared_options
 from lakelog.client.connection.catalog_file import MAX_FILE_BYTES, CatalogEntry, read_catalogs
+from lakelog.client.connection.target import TlsFiles
 from lakelog.client.connection.tokens import FileToken
 from lakelog.config import read_connect_settings
 from lakelog.errors import InvalidArgument, NotFound
@@ -53,7 +55,21 @@ def test_an_entry_says_how_to_reach_a_catalog(environment: dict[str, str], tmp_p
     assert sales.reader == "", "the readers of another catalog cannot read this one"
     web = read_connect_settings(environment, catalog="web")
     assert (web.target, web.reader, web.tls, web.tls_ca) == ("metastore.web:7450", "reader.web:7460", True, None)
-    assert web.token == "secret"
+    assert web.token is None, "the token of another target is not sent there"
+
+
+def test_the_token_of_the_environment_goes_where_the_environment_leads(tmp_path: Path) -> None:
+    path = tmp_path / "catalogs.toml"
+    path.write_text("[a]\ntarget='a:1'\n[b]\ntarget='b:1'\n[c]\ntarget='c:1'\ntoken='environment'\n")
+
+    def tokens(**variables: str) -> list[object]:
+        environment = {"LAKELOG_CATALOGS": str(path), **variables}
+        return [read_connect_settings(environment, catalog=name).token for name in "abc"]
+
+    assert tokens(LAKELOG_TOKEN="s") == [None, None, "s"]
+    assert tokens(LAKELOG_TOKEN="s", LAKELOG_TARGET="b:1") == [None, "s", "s"]
+    assert tokens(LAKELOG_TOKEN="s", LAKELOG_TARGET="b:1", LAKELOG_CATALOG="a") == ["s", None, "s"]
+    assert tokens(LAKELOG_TOKEN_FILE="f", LAKELOG_CATALOG="b") == [None, FileToken("f"), FileToken("f")]
 
 
 def test_what_wins(environment: dict[str, str]) -> None:
@@ -83,6 +99,31 @@ def test_the_command_takes_a_catalog_in_place_of_a_target(
         _ = both.address
 
 
+def test_the_command_sends_the_token_of_the_entry_and_not_of_the_environment(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    for name in ("CA", "CERT", "KEY"):
+        monkeypatch.setenv(f"LAKELOG_TLS_{name}", f"/own/{name}.pem")
+
+    def call(*arguments: str) -> Invocation:
+        found = Invocation()
+        command = click.Group("lakelog", params=list(shared_options(hidden=False)))
+        command.add_command(LakelogCommand("look", callback=lambda: None))
+        command.main([*arguments, "look"], standalone_mode=False, obj=found)
+        return found
+
+    entry = call("--catalog", "sales")
+    assert entry.sign_in == FileToken(str(tmp_path / "tokens/sales"))
+    assert entry.tls == TlsFiles("/etc/ca.pem", None, None)
+    # Control: without a catalog the environment counts, and the command line wins over both.
+    own = call()
+    assert (own.sign_in, own.tls) == ("secret", TlsFiles("/own/CA.pem", "/own/CERT.pem", "/own/KEY.pem"))
+    given = call("--catalog", "sales", "--token", "mine", "--tls-ca", "/my.pem")
+    assert (given.sign_in, given.tls) == ("mine", TlsFiles("/my.pem", None, None))
+
+
 def test_an_unknown_catalog_is_refused_with_those_that_are_known(environment: dict[str, str]) -> None:
     with pytest.raises(NotFound, match=r"no catalog 'shop' in /.*catalogs\.toml\. It has: sales, web\. ") as refused:
         read_connect_settings(environment, catalog="shop")
@@ -102,6 +143,11 @@ def test_an_unknown_catalog_is_refused_with_those_that_are_known(environment: di
         ("[sales]", r"\[sales\] has no target. Write target = \"host:port\""),
         ("[sales]\ntarget = 7450", r"target of \[sales\] must be text in quotes"),
         ("[sales]\ntarget = 'a:1'\ntls = 'yes'", r"tls of \[sales\] must be true or false"),
+        ("[sales]\ntarget = 'a:1'\ntoken = 's3cret'", r"token of \[sales\] can only be \"environment\", [^3]*$"),
+        (
+            "[sales]\ntarget = 'a:1'\ntoken = 'environment'\ntoken_file = 'f'",
+            r"\[sales\] has both token and token_file: leave one out",
+        ),
         ("[sales]\naddress = 'a:1'", r"\[sales\] has the unknown key 'address'. Known are target, reader"),
         ("['sa-les']\ntarget = 'a:1'", "'sa-les' is no name of a catalog: use letters"),
         ("#" * (MAX_FILE_BYTES + 1), "it has more than 1000000 bytes"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from lakelog.client.connection.tokens import FileToken
 from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.errors import InvalidArgument
 from lakelog.spark import connection
@@ -51,6 +53,26 @@ def test_tasks_request_keys_by_their_own_environment(monkeypatch: pytest.MonkeyP
     other = keys_of(LOCATION.replace("0123", "4567", 1))
     assert isinstance(other, VendedKeys)
     assert other._vendor is keys._vendor
+
+
+def test_the_token_of_a_catalogs_entry_goes_there_and_not_that_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    token_file = tmp_path / "token"
+    token_file.write_text("token-of-the-entry")
+    (tmp_path / "catalogs.toml").write_text("[web]\ntarget = '127.0.0.1:1'\ntoken_file = 'token'\n")
+    monkeypatch.setenv("LAKELOG_CATALOGS", str(tmp_path / "catalogs.toml"))
+    monkeypatch.setenv("LAKELOG_CATALOG", "web")
+    monkeypatch.setenv("LAKELOG_TOKEN", "token-of-the-environment")
+    seen = []
+    monkeypatch.setattr(GrpcMetastore, "__init__", lambda self, *_, token, **__: seen.append(token))
+    connection._open_vendor()
+    assert seen == [FileToken(str(token_file))]
+    # Control: without a file the variable counts.
+    (tmp_path / "catalogs.toml").write_text("[web]\ntarget = '127.0.0.1:1'\n")
+    connection._open_vendor.cache_clear()
+    connection._open_vendor()
+    assert seen[1:] == ["token-of-the-environment"]
 
 
 def test_without_a_target_the_error_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
