@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import DataCorrupted, InvalidArgument, NotFound, PermissionDenied
-from lakelog.format.log.state import PublishReport
+from lakelog.format.log.state import LOG_AHEAD, LOG_DIVERGED, SNAPSHOT_UNKNOWN, PublishReport
 from lakelog.format.retention.table_files import FileUse
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.maintenance.checking import file_check
@@ -292,10 +292,10 @@ def test_a_no_says_what_did_not_happen(
     assert (code, len(asked), f"Nothing was {said}." in err, numbers(orders)) == (1, 1, True, [1, 2])
 
 
-def report_problem(world: World, table: Table, publisher: HandPublisher, problem: str) -> str:
+def report_problem(world: World, table: Table, publisher: HandPublisher, problem: str, reason: str) -> str:
     """What the table's publisher has found."""
     generation = world.metastore.get_log(table.uuid).generation
-    report = PublishReport(table.uuid, generation, publisher.epoch, problem=problem)
+    report = PublishReport(table.uuid, generation, publisher.epoch, problem=problem, problem_reason=reason)
     world.metastore.report_published(report)
     return problem
 
@@ -306,7 +306,7 @@ def test_a_log_that_does_not_belong_to_the_table_is_restarted(world: World, caps
         table.upsert(rows((number, number)))
     publisher.publish()
     assert table.check_files().log_problem == ""
-    problem = report_problem(world, table, publisher, "restored to an earlier state: `lakelog log restart shop.orders`")
+    problem = report_problem(world, table, publisher, "restored to an earlier state", LOG_AHEAD)
     found = table.check_files()
     assert (found.log_problem, found.log_needs_restart, found.log_restarted_after) == (problem, True, None)
     command = Command(world.catalog, capsys)
@@ -318,11 +318,26 @@ def test_a_log_that_does_not_belong_to_the_table_is_restarted(world: World, caps
     assert world.metastore.get_log(table.uuid).generation == 2
 
 
+def test_a_log_whose_topic_was_cut_is_not_restarted(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    table, publisher = world.make()
+    table.upsert(rows((1, 1)))
+    publisher.publish()
+    problem = report_problem(
+        world, table, publisher, "The topic was cut: `lakelog log restart shop.orders`", LOG_DIVERGED
+    )
+    found = table.check_files(repair=True)
+    assert (found.log_problem, found.log_needs_restart, found.log_restarted_after) == (problem, True, None)
+    assert world.metastore.get_log(table.uuid).generation == 1
+    code, _, err = Command(world.catalog, capsys)("table", "check", "shop.orders", "--repair", "-y")
+    said = " ".join(err.split())
+    assert (code, "Find out what happened to its topic" in said, "--repair" in said) == (1, True, False)
+
+
 def test_a_log_with_a_problem_that_passes_is_only_named(world: World) -> None:
     table, publisher = world.make()
     table.upsert(rows((1, 1)))
     publisher.publish()
-    problem = report_problem(world, table, publisher, "The brokers do not answer.")
+    problem = report_problem(world, table, publisher, "Do not run `lakelog log restart`.", "UNAVAILABLE")
     found = table.check_files(repair=True)
     assert (found.log_problem, found.log_needs_restart, found.log_restarted_after) == (problem, False, None)
     assert world.metastore.get_log(table.uuid).generation == 1
@@ -332,7 +347,7 @@ def test_who_may_not_restart_a_log_learns_it_with_the_rest(world: World, monkeyp
     table, publisher = world.make()
     table.upsert(rows((1, 1)))
     publisher.publish()
-    report_problem(world, table, publisher, "lakelog log restart shop.orders")
+    report_problem(world, table, publisher, "restored to an earlier state", SNAPSHOT_UNKNOWN)
 
     def refuse(*_: object) -> None:
         raise PermissionDenied("RestartLog needs the role admin.")

@@ -89,8 +89,8 @@ def check(invocation: Invocation, name: str, repair: bool, forget_lost: bool, ol
     commits that a restore of the metastore's database has lost. Writers can go on meanwhile. If files are missing, or
     have another size than was committed, or if the log needs a restart, the exit code is 1.
 
-    A repair deletes files without a reference where that is safe. It restarts a log that does not belong to the table
-    any more; all consumers of the log must then read the whole table once. With --forget-lost it expires the old
+    A repair deletes files without a reference where that is safe. It restarts a log that has snapshots which the table
+    has lost; all consumers of the log must then read the whole table once. With --forget-lost it expires the old
     snapshots whose files are missing, and deletes their tags. Snapshots before the last of them go too, even if they
     can be read: the question and the check name them.
     """
@@ -113,9 +113,14 @@ def check(invocation: Invocation, name: str, repair: bool, forget_lost: bool, ol
             metadata={"table": found.table, "files": str(found.broken_files)},
         )
     if found.log_needs_restart:
+        advice = (
+            f"`lakelog table check {found.table} --repair` restarts it after the newest snapshot."
+            if found.log_is_ahead
+            else "Find out what happened to its topic. Restore what was there, or restart the log after the newest "
+            f"snapshot: lakelog log restart {found.table}."
+        )
         raise HistoryDiverged(
-            f"The log of {found.table} does not belong to the table any more. `lakelog table check {found.table} "
-            "--repair` restarts it after the newest snapshot.",
+            f"The log of {found.table} does not belong to the table any more. {advice}",
             reason="LOG_DIVERGED",
             metadata={"table": found.table},
         )
