@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -265,9 +266,32 @@ def test_the_command_says_what_goes_and_what_went(
     assert (code, "add --repair" in err, numbers(orders)) == (2, True, [1, 2, 3, 4])
     code, out, err = command("table", "check", "shop.orders", "--repair", "--forget-lost", "--yes")
     said = " ".join(out.split())
-    assert (code, err, "Expired snapshots 1 to 3: 1 of them without files; 2 can be read" in said) == (0, "", True)
+    assert (code, err, "Expired snapshots 1 to 3: 1 of them without files; 2 could be read, and went" in said) == (
+        0,
+        "",
+        True,
+    )
     assert ("Tags deleted late" in said, lost[:20] in out, "These files were missing" in said) == (True, True, True)
     assert (numbers(orders), values(orders, tag="early")) == ([4], ["a"])
+
+
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
+def test_orphans_that_a_repair_has_deleted_are_only_counted(
+    catalog: Catalog, orders: Table, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(orders, "a")
+    attempts = {"f" * 32: 1.0, "e" * 32: None}
+    for attempt, modified in attempts.items():
+        path = Path(orders.location.removeprefix("file://")) / "data" / attempt / "lost.parquet"
+        path.parent.mkdir()
+        path.write_bytes(b"lost")
+        if modified is not None:
+            os.utime(path, (modified, modified))
+    command = Command(catalog, capsys)
+    _, out, _ = command("table", "check", "shop.orders")
+    assert all(each in out for each in attempts)
+    code, out, _ = command("table", "check", "shop.orders", "--repair", "-y")
+    assert (code, "f" * 32 in out, "e" * 32 in out, "Deleted 1" in " ".join(out.split())) == (0, False, True, True)
 
 
 @pytest.mark.parametrize("metastore", ["memory"], indirect=True)

@@ -168,8 +168,9 @@ def _name_range(lost: LostSnapshots) -> str:
     return f"snapshot {lost.last}" if lost.first == lost.last else f"snapshots {lost.first} to {lost.last}"
 
 
-def _count(lost: LostSnapshots) -> str:
-    readable = f"; {lost.readable} can be read, and go too" if lost.readable else ""
+def _count(lost: LostSnapshots, *, gone: bool = False) -> str:
+    verbs = "could be read, and went too" if gone else "can be read, and go too"
+    readable = f"; {lost.readable} {verbs}" if lost.readable else ""
     return f"{lost.lacking} of them without files{readable}"
 
 
@@ -187,7 +188,7 @@ def _show(printer: Printer, found: FileCheck, *, repaired: bool) -> None:
     printer.facts((*_FACTS, *(each for each in _REPAIRS if record[each.key] not in (None, 0, (), ""))), record)
     if found.expired is not None and found.expired.last:
         gone = found.expired
-        printer.say(f"Expired {_name_range(gone)}: {_count(gone)}. Those that other tags name stay.")
+        printer.say(f"Expired {_name_range(gone)}: {_count(gone, gone=True)}. Those that other tags name stay.")
     orphans = record["orphans"]
     if repaired and not found.left_files:
         orphans = [each for each in orphans if each["deletable"] < each["files"]]
