@@ -30,6 +30,7 @@ from .validation import MAX_LOG_PARTITIONS
 MAX_SNAPSHOTS: Final = 10_000
 _DEFAULT_LIMIT: Final = 1000
 _MAX_PROBLEM: Final = 4096
+_MAX_REASON: Final = 64
 _PAGE: Final = 1000
 """How many snapshots are read together to find ends that are carried over."""
 _GIVEN_UP: Final = SentAttempt(AttemptState.ABORTED)
@@ -63,6 +64,7 @@ class Publishing(StoreUser):
                 reported_at_ms=published.reported_at_ms,
                 holder=await tx.find_lease_holder(to_publisher_lease(table_uuid)),
                 problem=published.problem,
+                problem_reason=published.problem_reason,
             )
 
         return await run_transaction(self._store, load)
@@ -104,6 +106,7 @@ class Publishing(StoreUser):
                     progress.next_index,
                     progress.next_uuid,
                     report.problem,
+                    problem_reason=report.problem_reason,
                 ),
             )
 
@@ -283,6 +286,7 @@ def _check_report(report: PublishReport) -> None:
     if report.next_uuid:
         check_uuid("next_uuid", report.next_uuid)
     check_text("problem", report.problem, 0, _MAX_PROBLEM)
+    check_text("problem_reason", report.problem_reason, 0, _MAX_REASON)
     if len(report.snapshots) > MAX_SNAPSHOTS:
         raise invalid("snapshots", f"{len(report.snapshots)} snapshots", f"Give at most {MAX_SNAPSHOTS} at once.")
     if report.begins:

@@ -19,7 +19,7 @@ _SET_LOG: Final = "UPDATE table_head SET log = %s WHERE table_id = %s"
 
 _FIND: Final = """
 SELECT generation, snapshot_id, coalesce(replace(snapshot_uuid::text, '-', ''), ''), next_index,
-    coalesce(replace(next_uuid::text, '-', ''), ''), problem, reported_at_ms
+    coalesce(replace(next_uuid::text, '-', ''), ''), problem, reported_at_ms, problem_reason
 FROM publish_state WHERE table_id = %s
 """
 
@@ -27,11 +27,11 @@ _LOCK: Final = f"{_FIND} FOR UPDATE"
 
 _PUT: Final = f"""
 INSERT INTO publish_state (table_id, generation, snapshot_id, snapshot_uuid, next_index, next_uuid, problem,
-    reported_at_ms)
-VALUES (%s, %s, %s, %s, %s, %s, %s, {NOW_MS})
+    problem_reason, reported_at_ms)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, {NOW_MS})
 ON CONFLICT (table_id) DO UPDATE SET generation = excluded.generation, snapshot_id = excluded.snapshot_id,
     snapshot_uuid = excluded.snapshot_uuid, next_index = excluded.next_index, next_uuid = excluded.next_uuid,
-    problem = excluded.problem, reported_at_ms = excluded.reported_at_ms
+    problem = excluded.problem, problem_reason = excluded.problem_reason, reported_at_ms = excluded.reported_at_ms
 """
 
 _FIND_UUIDS: Final = """
@@ -126,6 +126,7 @@ class PostgresPublishing(InSession, PublishTransaction):
             str(published.next_index),
             published.next_uuid or None,
             published.problem,
+            published.problem_reason,
         )
         await self._session.write(_PUT, values)
 

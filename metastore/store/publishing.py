@@ -23,6 +23,7 @@ class Published:
         next_uuid: That snapshot's uuid; empty if no rows are published.
         problem: Why publishing stands still; empty: it does not.
         reported_at_ms: When it was reported; set by the store.
+        problem_reason: The reason of the problem's error; empty: none.
     """
 
     generation: int
@@ -32,6 +33,7 @@ class Published:
     next_uuid: str = ""
     problem: str = ""
     reported_at_ms: int = 0
+    problem_reason: str = ""
 
 
 @dataclass(frozen=True)

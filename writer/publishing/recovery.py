@@ -28,12 +28,9 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from lakelog.errors import HistoryDiverged
-from lakelog.format.log.state import RESTART_COMMAND, LogInfo, PublishState
+from lakelog.format.log.state import LOG_AHEAD, LOG_DIVERGED, RESTART_COMMAND, LogInfo, PublishState
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.log.records import LogPosition, LogSnapshot, TailRecord, TopicState
-
-LOG_DIVERGED: Final = "LOG_DIVERGED"
-"""The reason of a HistoryDiverged about log and table that do not belong together any more."""
 
 _REMEDY: Final = (
     "Find out what happened to the topic or to the metastore's database. Then either restore the lost state, or "
@@ -83,8 +80,8 @@ def find_resume(info: LogInfo, known: RecoveryFacts, history: History) -> LogPos
         The published position: the next row to publish is the one after it.
 
     Raises:
-        HistoryDiverged: The log and the table do not belong together any more; reason `LOG_DIVERGED`. The message says
-            what was found and what to do.
+        HistoryDiverged: The log and the table do not belong together any more; reason `LOG_AHEAD` if the table has lost
+            snapshots that the log has, else `LOG_DIVERGED`. The message says what was found and what to do.
     """
     if known.mirror.generation != info.generation:
         raise diverged(info, f"The log has generation {info.generation} and its state {known.mirror.generation}.")
@@ -207,12 +204,14 @@ def _check_known(info: LogInfo, history: History, snapshot: LogSnapshot | None, 
             info,
             f"Snapshot {snapshot.snapshot_id}, which {who} names, is not in the table's history: "
             "the metastore's database was set back to an older state.",
+            reason=LOG_AHEAD,
         )
     if snapshot.snapshot_uuid and kept.snapshot_uuid != snapshot.snapshot_uuid:
         raise diverged(
             info,
             f"Snapshot {snapshot.snapshot_id} is another one ({kept.snapshot_uuid}) than {who} names "
             f"({snapshot.snapshot_uuid}): the metastore's database was set back, and others have committed since.",
+            reason=LOG_AHEAD,
         )
 
 
@@ -266,10 +265,10 @@ def topic_gone(info: LogInfo) -> HistoryDiverged:
     return diverged(info, f"The topic {info.topic} does not exist any more.")
 
 
-def diverged(info: LogInfo, what: str) -> HistoryDiverged:
+def diverged(info: LogInfo, what: str, *, reason: str = LOG_DIVERGED) -> HistoryDiverged:
     """The error for a log that does not belong to its table any more, with what a person is to do."""
     return HistoryDiverged(
         f"The log of {info.name} is not published: {what} {_REMEDY.format(name=info.name)}",
-        reason=LOG_DIVERGED,
+        reason=reason,
         metadata={"table": str(info.name), "topic": info.topic},
     )

@@ -33,6 +33,7 @@ _MEND_S: Final = 5.0
 """Between two tries after a problem that a person must solve."""
 
 _LONGEST_PROBLEM: Final = 2000
+_LONGEST_REASON: Final = 64
 """Characters."""
 
 _SURE_AFTER: Final = 2
@@ -199,6 +200,7 @@ class TableRunner:
                     next_index=state.next_index,
                     next_uuid=state.next_uuid,
                     problem=error.message[:_LONGEST_PROBLEM],
+                    problem_reason=error.reason[:_LONGEST_REASON],
                 )
             )
         except LakelogError as failure:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from lakelog.errors import HistoryDiverged
-from lakelog.format.log.state import RESTART_COMMAND, PublishReport, SnapshotOffsets
+from lakelog.format.log.state import RESTART_COMMAND, SNAPSHOT_UNKNOWN, PublishReport, SnapshotOffsets
 from lakelog.format.tables.snapshot import LogContent, Snapshot
 
 
@@ -146,6 +146,6 @@ def _check_uuid(table: str, snapshot_id: int, uuid: str, uuids: Mapping[int, str
     raise HistoryDiverged(
         f"The log of {table} was published up to snapshot {snapshot_id} ({uuid}), but {there}: the metastore was "
         f"restored to an earlier state. Nothing more is published before `{RESTART_COMMAND} {table}`.",
-        reason="SNAPSHOT_UNKNOWN",
+        reason=SNAPSHOT_UNKNOWN,
         metadata={"table": table, "snapshot_id": str(snapshot_id), "uuid": uuid, "known_uuid": known or ""},
     )

@@ -9,7 +9,17 @@ from typing import Final
 from lakelog.format.tables.table import TableName
 
 RESTART_COMMAND: Final = "lakelog log restart"
-"""Each problem of a log that only a restart solves names this command, and no other problem does."""
+"""Each problem of a log that only a restart solves names this command, for people."""
+
+LOG_DIVERGED: Final = "LOG_DIVERGED"
+"""The reason of a HistoryDiverged about log and table that do not belong together any more, for instance because the
+topic was cut."""
+
+LOG_AHEAD: Final = "LOG_AHEAD"
+"""The reason of a HistoryDiverged about a log with snapshots that the table has lost: its metastore was restored."""
+
+SNAPSHOT_UNKNOWN: Final = "SNAPSHOT_UNKNOWN"
+"""The same, found by the metastore when a publisher reports."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,7 @@ class PublishState:
         reported_at_ms: When the publisher reported last, by the database's clock; 0: never.
         holder: The current publisher; empty: none.
         problem: Why it is stuck, as the publisher reported; empty: it is not.
+        problem_reason: The reason of that error, for programs; empty: none, or an older publisher reported.
     """
 
     table_uuid: str
@@ -86,11 +97,17 @@ class PublishState:
     reported_at_ms: int
     holder: str = ""
     problem: str = ""
+    problem_reason: str = ""
 
     @property
     def needs_restart(self) -> bool:
-        """Whether log and table do not belong together any more, so that only a restart of the log helps."""
-        return RESTART_COMMAND in self.problem
+        """Whether log and table do not belong together any more: people restore what was lost, or restart the log."""
+        return bool(self.problem) and self.problem_reason in (LOG_DIVERGED, LOG_AHEAD, SNAPSHOT_UNKNOWN)
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the log has snapshots that the table has lost, so that only a restart of the log helps."""
+        return bool(self.problem) and self.problem_reason in (LOG_AHEAD, SNAPSHOT_UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -105,6 +122,7 @@ class PublishReport:
         next_index: Published rows of the next snapshot, if it is published in parts; else 0.
         next_uuid: That snapshot's uuid.
         problem: Why it is stuck; empty: it is not.
+        problem_reason: The reason of that error, for programs; empty: none.
         begins: By partition: where the first record of the generation is or will be, once no one publishes the previous
             generation any more. Reported before the generation's first record is sent; empty: known already.
     """
@@ -117,6 +135,7 @@ class PublishReport:
     next_uuid: str = ""
     problem: str = ""
     begins: tuple[int, ...] = ()
+    problem_reason: str = ""
 
 
 def to_publisher_lease(table_uuid: str) -> str:

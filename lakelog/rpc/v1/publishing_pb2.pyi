@@ -206,6 +206,7 @@ class GetPublishStateResponse(_message.Message):
     REPORTED_AT_MS_FIELD_NUMBER: _builtins.int
     HOLDER_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
+    PROBLEM_REASON_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
     """The log's generation."""
     snapshot_id: _builtins.int
@@ -224,6 +225,8 @@ class GetPublishStateResponse(_message.Message):
     """The holder of the lease of the table's publisher; empty: no one."""
     problem: _builtins.str
     """Why publishing stands still, as the publisher reported; empty: it does not."""
+    problem_reason: _builtins.str
+    """The reason of that error, for programs; empty: it does not stand still, or an older publisher reported."""
     @_builtins.property
     def offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Where `snapshot_id` ends, by partition; empty before the first report."""
@@ -241,10 +244,11 @@ class GetPublishStateResponse(_message.Message):
         reported_at_ms: _builtins.int = ...,
         holder: _builtins.str = ...,
         problem: _builtins.str = ...,
+        problem_reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "holder", b"holder", "latest_snapshot_id", b"latest_snapshot_id", "next_index", b"next_index", "next_uuid", b"next_uuid", "offsets", b"offsets", "problem", b"problem", "reported_at_ms", b"reported_at_ms", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "holder", b"holder", "latest_snapshot_id", b"latest_snapshot_id", "next_index", b"next_index", "next_uuid", b"next_uuid", "offsets", b"offsets", "problem", b"problem", "problem_reason", b"problem_reason", "reported_at_ms", b"reported_at_ms", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -264,6 +268,7 @@ class ReportPublishedRequest(_message.Message):
     NEXT_UUID_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
     BEGINS_FIELD_NUMBER: _builtins.int
+    PROBLEM_REASON_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     generation: _builtins.int
@@ -276,6 +281,8 @@ class ReportPublishedRequest(_message.Message):
     """That snapshot's uuid; empty with 0 rows."""
     problem: _builtins.str
     """Why publishing stands still, at most 4096 characters; empty: it does not."""
+    problem_reason: _builtins.str
+    """The reason of the error in `problem`, at most 64 characters; empty with no problem."""
     @_builtins.property
     def snapshots(self) -> _containers.RepeatedCompositeFieldContainer[Global___SnapshotOffsets]:
         """Snapshots that are completely published, rising, at most 10,000; may be empty. All earlier ones are published, too."""
@@ -297,10 +304,11 @@ class ReportPublishedRequest(_message.Message):
         next_uuid: _builtins.str = ...,
         problem: _builtins.str = ...,
         begins: _abc.Iterable[_builtins.int] | None = ...,
+        problem_reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["begins", b"begins", "epoch", b"epoch", "generation", b"generation", "next_index", b"next_index", "next_uuid", b"next_uuid", "problem", b"problem", "snapshots", b"snapshots", "table_uuid", b"table_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begins", b"begins", "epoch", b"epoch", "generation", b"generation", "next_index", b"next_index", "next_uuid", b"next_uuid", "problem", b"problem", "problem_reason", b"problem_reason", "snapshots", b"snapshots", "table_uuid", b"table_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -29,8 +29,8 @@ class TableUpkeep(TableHandle):
             repair: Delete files that nothing refers to: files of aborted attempts; of attempts that are open for longer
                 than `older_than`, which are aborted first, so that they can never be committed; files that commits have
                 left over; and files of unknown origin that are older than that. Restart the log if its publisher has
-                found that log and table do not belong together any more; the table's owner may do that. If not one of
-                the table's files is found, nothing is repaired.
+                found that it has snapshots which the table has lost; the table's owner may do that. If not one of the
+                table's files is found, nothing is repaired.
             forget_lost: Also expire the snapshots whose data files or deletion vectors are missing or damaged, and all
                 before them, and delete the tags of those that lack files. `FileCheck.lost` of a check without repair
                 says which. Nothing expires if the newest snapshot lacks files. Only with `repair`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import ARRAY, BigInteger, Column, Integer, Table, Text
+from sqlalchemy import ARRAY, BigInteger, Column, Integer, Table, Text, text
 
 from .tables import HEX_UUID, metadata
 
@@ -22,6 +22,8 @@ publish_state = Table(
     Column("reported_at_ms", BigInteger, nullable=False),
     # Why publishing stands still; empty: it does not.
     Column("problem", Text, nullable=False),
+    # The reason of that error, for programs; empty: none. Metastores of older versions leave it as it is.
+    Column("problem_reason", Text, nullable=False, server_default=text("''")),
     postgresql_with={"fillfactor": 50},
 )
 

@@ -83,6 +83,7 @@ def test_the_baseline_is_known(metastore: Metastore, table: TableInfo) -> None:
     publisher.report(publisher.ends(3, 2**40, 2, 0, 9), publisher.ends(4, 0, 0, 0, 0))
     state = metastore.get_publish_state(uuid)
     assert (state.snapshot_id, state.next_index, state.next_uuid, state.problem) == (4, 0, "", "")
+    assert (state.problem_reason, state.needs_restart) == ("", False)
     assert state.offsets == (2**40, 2, 0, 9)
 
 
@@ -156,7 +157,9 @@ def test_where_a_generation_begins_is_reported_until_it_is_published(metastore: 
     metastore.restart_log(uuid)
     nothing = PublishReport(uuid, 2, publisher.epoch)
     for reported, known in (((3, 0, 0, 0), (3, 0, 0, 0)), ((2, 4, 0, 0, 1), (3, 4, 0, 0, 1)), ((), (3, 4, 0, 0, 1))):
-        metastore.report_published(replace(nothing, begins=reported, problem="slow"))
+        metastore.report_published(replace(nothing, begins=reported, problem="slow", problem_reason="LOG_AHEAD"))
+        stuck = metastore.get_publish_state(nothing.table_uuid)
+        assert (stuck.problem_reason, stuck.is_ahead, stuck.needs_restart) == ("LOG_AHEAD", True, True)
         begins = SnapshotOffsets(5, publisher.ends(5).snapshot_uuid, known)
         assert metastore.find_log_offsets(uuid, until=5) == begins
         assert metastore.get_publish_state(uuid).offsets == known
@@ -273,6 +276,7 @@ def test_bad_reports_are_refused(metastore: Metastore, table: TableInfo) -> None
         (replace(good, next_index=1), "if and only if next_index is above 0"),
         (replace(good, next_uuid=UNKNOWN), "if and only if next_index is above 0"),
         (replace(good, problem="x" * 4097), "Give 0 to 4096 characters"),
+        (replace(good, problem_reason="x" * 65), "Give 0 to 64 characters"),
         (replace(good, snapshots=(publisher.ends(2), publisher.ends(1))), "in rising order"),
         (replace(good, snapshots=(replace(publisher.ends(1), offsets=()),)), "Give those of 1 to 65536"),
         (replace(good, snapshots=(replace(publisher.ends(1), offsets=(-1,)),)), "Offsets begin with 0"),

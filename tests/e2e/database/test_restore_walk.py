@@ -201,7 +201,7 @@ def test_the_walk(stack: ForkedStack, tmp_path: Path, way: str, with_pipeline: b
         metastore = after.metastore
         for table in (events, orders):
             wait_for(
-                lambda uuid=table.uuid: metastore.get_publish_state(uuid).needs_restart,  # type: ignore[misc]
+                lambda uuid=table.uuid: metastore.get_publish_state(uuid).is_ahead,  # type: ignore[misc]
                 "the publisher has not noticed that the log is ahead",
             )
 

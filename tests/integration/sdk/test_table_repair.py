@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import DataCorrupted, InvalidArgument, NotFound, PermissionDenied
-from lakelog.format.log.state import PublishReport
+from lakelog.format.log.state import LOG_AHEAD, LOG_DIVERGED, SNAPSHOT_UNKNOWN, PublishReport
 from lakelog.format.retention.table_files import FileUse
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.maintenance.checking import file_check
@@ -265,9 +266,32 @@ def test_the_command_says_what_goes_and_what_went(
     assert (code, "add --repair" in err, numbers(orders)) == (2, True, [1, 2, 3, 4])
     code, out, err = command("table", "check", "shop.orders", "--repair", "--forget-lost", "--yes")
     said = " ".join(out.split())
-    assert (code, err, "Expired snapshots 1 to 3: 1 of them without files; 2 can be read" in said) == (0, "", True)
+    assert (code, err, "Expired snapshots 1 to 3: 1 of them without files; 2 could be read, and went" in said) == (
+        0,
+        "",
+        True,
+    )
     assert ("Tags deleted late" in said, lost[:20] in out, "These files were missing" in said) == (True, True, True)
     assert (numbers(orders), values(orders, tag="early")) == ([4], ["a"])
+
+
+@pytest.mark.parametrize("metastore", ["memory"], indirect=True)
+def test_orphans_that_a_repair_has_deleted_are_only_counted(
+    catalog: Catalog, orders: Table, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(orders, "a")
+    attempts = {"f" * 32: 1.0, "e" * 32: None}
+    for attempt, modified in attempts.items():
+        path = Path(orders.location.removeprefix("file://")) / "data" / attempt / "lost.parquet"
+        path.parent.mkdir()
+        path.write_bytes(b"lost")
+        if modified is not None:
+            os.utime(path, (modified, modified))
+    command = Command(catalog, capsys)
+    _, out, _ = command("table", "check", "shop.orders")
+    assert all(each in out for each in attempts)
+    code, out, _ = command("table", "check", "shop.orders", "--repair", "-y")
+    assert (code, "f" * 32 in out, "e" * 32 in out, "Deleted 1" in " ".join(out.split())) == (0, False, True, True)
 
 
 @pytest.mark.parametrize("metastore", ["memory"], indirect=True)
@@ -292,10 +316,10 @@ def test_a_no_says_what_did_not_happen(
     assert (code, len(asked), f"Nothing was {said}." in err, numbers(orders)) == (1, 1, True, [1, 2])
 
 
-def report_problem(world: World, table: Table, publisher: HandPublisher, problem: str) -> str:
+def report_problem(world: World, table: Table, publisher: HandPublisher, problem: str, reason: str) -> str:
     """What the table's publisher has found."""
     generation = world.metastore.get_log(table.uuid).generation
-    report = PublishReport(table.uuid, generation, publisher.epoch, problem=problem)
+    report = PublishReport(table.uuid, generation, publisher.epoch, problem=problem, problem_reason=reason)
     world.metastore.report_published(report)
     return problem
 
@@ -306,7 +330,7 @@ def test_a_log_that_does_not_belong_to_the_table_is_restarted(world: World, caps
         table.upsert(rows((number, number)))
     publisher.publish()
     assert table.check_files().log_problem == ""
-    problem = report_problem(world, table, publisher, "restored to an earlier state: `lakelog log restart shop.orders`")
+    problem = report_problem(world, table, publisher, "restored to an earlier state", LOG_AHEAD)
     found = table.check_files()
     assert (found.log_problem, found.log_needs_restart, found.log_restarted_after) == (problem, True, None)
     command = Command(world.catalog, capsys)
@@ -318,11 +342,26 @@ def test_a_log_that_does_not_belong_to_the_table_is_restarted(world: World, caps
     assert world.metastore.get_log(table.uuid).generation == 2
 
 
+def test_a_log_whose_topic_was_cut_is_not_restarted(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    table, publisher = world.make()
+    table.upsert(rows((1, 1)))
+    publisher.publish()
+    problem = report_problem(
+        world, table, publisher, "The topic was cut: `lakelog log restart shop.orders`", LOG_DIVERGED
+    )
+    found = table.check_files(repair=True)
+    assert (found.log_problem, found.log_needs_restart, found.log_restarted_after) == (problem, True, None)
+    assert world.metastore.get_log(table.uuid).generation == 1
+    code, _, err = Command(world.catalog, capsys)("table", "check", "shop.orders", "--repair", "-y")
+    said = " ".join(err.split())
+    assert (code, "Find out what happened to its topic" in said, "--repair" in said) == (1, True, False)
+
+
 def test_a_log_with_a_problem_that_passes_is_only_named(world: World) -> None:
     table, publisher = world.make()
     table.upsert(rows((1, 1)))
     publisher.publish()
-    problem = report_problem(world, table, publisher, "The brokers do not answer.")
+    problem = report_problem(world, table, publisher, "Do not run `lakelog log restart`.", "UNAVAILABLE")
     found = table.check_files(repair=True)
     assert (found.log_problem, found.log_needs_restart, found.log_restarted_after) == (problem, False, None)
     assert world.metastore.get_log(table.uuid).generation == 1
@@ -332,7 +371,7 @@ def test_who_may_not_restart_a_log_learns_it_with_the_rest(world: World, monkeyp
     table, publisher = world.make()
     table.upsert(rows((1, 1)))
     publisher.publish()
-    report_problem(world, table, publisher, "lakelog log restart shop.orders")
+    report_problem(world, table, publisher, "restored to an earlier state", SNAPSHOT_UNKNOWN)
 
     def refuse(*_: object) -> None:
         raise PermissionDenied("RestartLog needs the role admin.")

@@ -89,8 +89,8 @@ def check(invocation: Invocation, name: str, repair: bool, forget_lost: bool, ol
     commits that a restore of the metastore's database has lost. Writers can go on meanwhile. If files are missing, or
     have another size than was committed, or if the log needs a restart, the exit code is 1.
 
-    A repair deletes files without a reference where that is safe. It restarts a log that does not belong to the table
-    any more; all consumers of the log must then read the whole table once. With --forget-lost it expires the old
+    A repair deletes files without a reference where that is safe. It restarts a log that has snapshots which the table
+    has lost; all consumers of the log must then read the whole table once. With --forget-lost it expires the old
     snapshots whose files are missing, and deletes their tags. Snapshots before the last of them go too, even if they
     can be read: the question and the check name them.
     """
@@ -113,9 +113,14 @@ def check(invocation: Invocation, name: str, repair: bool, forget_lost: bool, ol
             metadata={"table": found.table, "files": str(found.broken_files)},
         )
     if found.log_needs_restart:
+        advice = (
+            f"`lakelog table check {found.table} --repair` restarts it after the newest snapshot."
+            if found.log_is_ahead
+            else "Find out what happened to its topic. Restore what was there, or restart the log after the newest "
+            f"snapshot: lakelog log restart {found.table}."
+        )
         raise HistoryDiverged(
-            f"The log of {found.table} does not belong to the table any more. `lakelog table check {found.table} "
-            "--repair` restarts it after the newest snapshot.",
+            f"The log of {found.table} does not belong to the table any more. {advice}",
             reason="LOG_DIVERGED",
             metadata={"table": found.table},
         )
@@ -163,8 +168,9 @@ def _name_range(lost: LostSnapshots) -> str:
     return f"snapshot {lost.last}" if lost.first == lost.last else f"snapshots {lost.first} to {lost.last}"
 
 
-def _count(lost: LostSnapshots) -> str:
-    readable = f"; {lost.readable} can be read, and go too" if lost.readable else ""
+def _count(lost: LostSnapshots, *, gone: bool = False) -> str:
+    verbs = "could be read, and went too" if gone else "can be read, and go too"
+    readable = f"; {lost.readable} {verbs}" if lost.readable else ""
     return f"{lost.lacking} of them without files{readable}"
 
 
@@ -182,7 +188,7 @@ def _show(printer: Printer, found: FileCheck, *, repaired: bool) -> None:
     printer.facts((*_FACTS, *(each for each in _REPAIRS if record[each.key] not in (None, 0, (), ""))), record)
     if found.expired is not None and found.expired.last:
         gone = found.expired
-        printer.say(f"Expired {_name_range(gone)}: {_count(gone)}. Those that other tags name stay.")
+        printer.say(f"Expired {_name_range(gone)}: {_count(gone, gone=True)}. Those that other tags name stay.")
     orphans = record["orphans"]
     if repaired and not found.left_files:
         orphans = [each for each in orphans if each["deletable"] < each["files"]]

@@ -97,7 +97,9 @@ class FileCheck:
         forgotten: The broken files to which nothing refers any more, because this check has expired their snapshots.
         held_by: What kept such snapshots from expiring.
         log_problem: Why the table's log is not published; empty: no known problem, or no log.
-        log_needs_restart: Whether log and table do not belong together any more, so that only a restart helps.
+        log_needs_restart: Whether log and table do not belong together any more, so that only a restart helps, unless
+            people restore what was there.
+        log_is_ahead: Whether that is because the table has lost snapshots that the log has; then a repair restarts it.
         log_restarted_after: The snapshot after which this check has restarted the log; None: it has not.
     """
 
@@ -125,4 +127,5 @@ class FileCheck:
     held_by: tuple[str, ...] = ()
     log_problem: str = ""
     log_needs_restart: bool = False
+    log_is_ahead: bool = False
     log_restarted_after: int | None = None

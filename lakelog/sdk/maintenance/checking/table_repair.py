@@ -2,7 +2,7 @@
 
     snapshots with broken files -> the newest one has none, and a user agrees -> expired with all before them
     their tags -> deleted once the snapshots have expired
-    log with a problem -> log and table do not belong together any more -> restarted after the newest snapshot
+    log with a problem -> it has snapshots that the table has lost -> restarted after the newest snapshot
 
 Objectives, in this order:
 
@@ -23,7 +23,6 @@ import numpy as np
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import NotFound, PermissionDenied
-from lakelog.format.log.state import RESTART_COMMAND
 from lakelog.format.retention.table_files import MAX_FILES_A_CALL, FileUse
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.declared.log import LOG_SYSTEM
@@ -139,22 +138,28 @@ def _describe(first: int, last: int, spans: Spans, tags: Collection[str]) -> Los
 
 
 def check_log(metastore: Metastore, info: TableInfo, found: FileCheck, *, repair: bool) -> FileCheck:
-    """Adds the problem of a table's log, and with `repair` restarts a log that needs it; blocks.
+    """Adds the problem of a table's log, and with `repair` restarts a log that is ahead; blocks.
 
-    Its publisher finds the problem, when it starts and every ten seconds, and reports it.
+    Its publisher finds the problem, when it starts and every ten seconds, and reports it. A restart mends a log that
+    has snapshots which the table has lost. If its topic was cut or made again, people must find out why.
     """
     if TableOptions(info.options).get(LOG_SYSTEM) == "none":
         return found
     state, log = metastore.get_publish_state(info.table_uuid), metastore.get_log(info.table_uuid)
     problem = state.problem or log.problem
-    if not (state.needs_restart or RESTART_COMMAND in log.problem):
+    if not state.needs_restart:
         return replace(found, log_problem=problem)
-    if not repair:
-        return replace(found, log_problem=problem, log_needs_restart=True)
+    if not (repair and state.is_ahead):
+        return replace(found, log_problem=problem, log_needs_restart=True, log_is_ahead=state.is_ahead)
     try:
         restarted = metastore.restart_log(info.table_uuid)
     except PermissionDenied as error:
-        return replace(found, log_problem=f"{problem} It was not restarted: {error.message}", log_needs_restart=True)
+        return replace(
+            found,
+            log_problem=f"{problem} It was not restarted: {error.message}",
+            log_needs_restart=True,
+            log_is_ahead=True,
+        )
     return replace(found, log_problem=problem, log_restarted_after=restarted.starts_after)
 
 

@@ -106,7 +106,11 @@ def test_what_lasts_is_reported_once_and_keeps_what_was_published() -> None:
     for _ in range(4):
         runner.step(0.0)
         clock.sleep(6.0)
-    assert metastore.reports == [PublishReport(_TABLE, 2, 4, next_index=7, next_uuid="u4", problem="no broker answers")]
+    assert metastore.reports == [
+        PublishReport(
+            _TABLE, 2, 4, next_index=7, next_uuid="u4", problem="no broker answers", problem_reason="UNAVAILABLE"
+        )
+    ]
 
 
 class _StartsOnly(_Publisher):
