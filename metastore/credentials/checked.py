@@ -1,8 +1,8 @@
 """Vends keys once a check has shown that the store holds them to their policy, and tries that check again until then.
 
-The metastore answers many calls without the store, so it starts also while the store or its token service is away, and
-vends no keys until the check has succeeded. Only a store that does not enforce policies keeps it from starting: that is
-no failure that passes.
+The metastore answers most calls without vended keys, so it starts also while the token service is away, and vends none
+until the check has succeeded. Only a store that does not enforce policies keeps it from starting: that does not
+pass by itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Opens the token service that keys come from, and shows at the start that the store holds keys to their policy.
 
 A store that takes a policy and does not enforce it would give every reader the whole bucket, and nothing would show it.
-So the metastore does not start with such a store. `checked.py` says what it does while the store is away.
+So the metastore does not start with such a store. `checked.py` says what it does without an answer.
 """
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ class Catalog:
         check_properties("set_options", set_options)
         seen = await self.get_table_by_uuid(table_uuid)
         if not by.may_all:
-            self._owner_rules.check(set_options, seen.name.database)
+            self._owner_rules.check_change(seen.options, set_options, unset_options, seen.name.database)
         wanted = _change_options(seen, set_options, unset_options, self._logs)
         # Brokers follow before anything is locked; the record then says what has been done.
         topic = await self._logs.alter(seen, wanted)

@@ -6,7 +6,7 @@ import pytest
 
 from lakelog.errors import InvalidArgument, PermissionDenied
 from metastore.config import ServeConfig, parse_command
-from metastore.logs.owner_rules import EVERYTHING, OwnerRules, read_patterns
+from metastore.logs.owner_rules import EVERYTHING, NEEDS_ADMIN, OwnerRules, read_patterns
 from metastore.server.startup import StartupFailure
 
 TOPIC, SECRET = "kafka.topic", "kafka.sasl.password"
@@ -48,6 +48,50 @@ def test_patterns(patterns: str, allowed: list[str], refused: list[str]) -> None
             assert not may(OwnerRules(secrets=read), kafka_topic=name)
             assert not may(OwnerRules(topics=read), kafka_sasl_password=f"secret:{name}")
             assert may(EVERYTHING, kafka_topic=name)
+
+
+OF_ADMIN = {
+    "kafka.security.protocol": "sasl_ssl",
+    "kafka.ssl.ca.pem": "secret:ca",
+    SECRET: "secret:root",
+    "bucket": "4",
+}
+
+
+@pytest.mark.parametrize(
+    ("set_options", "unset_options", "refused"),
+    [
+        ({"kafka.security.protocol": "sasl_plaintext"}, [], "kafka.security.protocol"),
+        ({}, ["kafka.security.protocol"], "kafka.security.protocol"),
+        ({"kafka.sasl.mechanism": "plain"}, [], "kafka.sasl.mechanism"),
+        ({"kafka.sasl.username": "other"}, [], "kafka.sasl.username"),
+        # Without it the machine's certificates are trusted.
+        ({}, ["kafka.ssl.ca.pem"], "kafka.ssl.ca.pem"),
+        # The controls: nothing changes, other options, and no secret stays.
+        ({"kafka.security.protocol": "sasl_ssl"}, [], None),
+        ({"kafka.linger.ms": "5", "bucket": "8"}, [], None),
+        ({}, ["kafka.sasl.username"], None),
+        ({"kafka.security.protocol": "plaintext"}, [SECRET, "kafka.ssl.ca.pem"], None),
+    ],
+)
+def test_owners_do_not_weaken_the_way_of_a_secret_that_they_may_not_name(
+    set_options: dict[str, str], unset_options: list[str], refused: str | None
+) -> None:
+    for rules in (OwnerRules(), OwnerRules(secrets=("{database}.*",))):
+        if refused is None:
+            rules.check_change(OF_ADMIN, set_options, unset_options, "shop")
+            continue
+        with pytest.raises(PermissionDenied, match="ask an admin to change it") as caught:
+            rules.check_change(OF_ADMIN, set_options, unset_options, "shop")
+        assert caught.value.reason == NEEDS_ADMIN
+        assert caught.value.metadata["option"] == refused
+    # The control: an owner who may name the secrets decides about them.
+    OwnerRules(secrets=("root", "ca")).check_change(OF_ADMIN, set_options, unset_options, "shop")
+
+
+def test_what_owners_set_is_judged_also_in_a_change() -> None:
+    with pytest.raises(PermissionDenied, match="may not name the secret 'x'"):
+        OwnerRules().check_change({}, {SECRET: "secret:x"}, [], "shop")
 
 
 def test_a_refusal_names_option_and_remedy() -> None:
