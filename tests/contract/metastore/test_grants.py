@@ -66,7 +66,9 @@ def test_a_grant_is_taken_back_once(metastore: Metastore) -> None:
     metastore.revoke("shop", table.name.name, "bob")
     assert allowed(metastore, "bob", table), "by the database"
     assert not allowed(metastore, "bob", table, WRITER)
-    with pytest.raises(NotFound, match=rf"bob has no grant on exactly {table.name}.*lakelog grants {table.name} lists") as caught:
+    with pytest.raises(
+        NotFound, match=rf"bob has no grant on exactly {table.name}.*lakelog grants {table.name} lists"
+    ) as caught:
         metastore.revoke("shop", table.name.name, "bob")
     assert caught.value.reason == "GRANT_NOT_FOUND"
     metastore.revoke("shop", "", "bob")
