@@ -40,6 +40,11 @@ class Figures:
         """What a service's rate counts."""
         return self.units[f"SCALE-{service}", to_name(service, 1, "rate")].removesuffix("/s")
 
+    def count(self, service: str) -> str:
+        """What the CPU of a service is of: `a commit`, `a million rows`."""
+        unit = self.unit(service)
+        return f"a {unit if unit.startswith('million ') else unit.removesuffix('s')}"
+
 
 def to_name(service: str, replicas: int, what: str) -> str:
     """A figure's name, as `bench/scaling/meter.py` gives it."""

@@ -81,7 +81,7 @@ def render_page() -> str:
     """The page's text."""
     figures = load_figures()
     return "\n".join(
-        [*_head(figures), *_costs(figures), *_formulas(), *_sizes(figures), *_limits(figures), *_curves(figures)]
+        [*_head(figures), *_costs(figures), *_formulas(figures), *_sizes(figures), *_limits(figures), *_curves(figures)]
     )
 
 
@@ -112,7 +112,14 @@ def _costs(figures: Figures) -> list[str]:
     return ["## What each costs", "", "| what | measured | unit |", "|---|---:|---|", *rows, ""]
 
 
-def _formulas() -> list[str]:
+def cores_for(figures: Figures, service: str, rate: float) -> float:
+    """The cores that a service takes for a rate, in what its CPU is divided by; as of one replica. Pure."""
+    return rate * figures.point(service, 1, "CPU of the service") / 1000
+
+
+def _formulas(figures: Figures) -> list[str]:
+    shared = ("publisher", "compactor", "reader")
+    cores = ", ".join(f"{_number(cores_for(figures, each, 1))} for {each}s" for each in shared)
     return [
         "## Formulas",
         "",
@@ -124,6 +131,10 @@ def _formulas() -> list[str]:
         "late, must be known |",
         "| cores of Postgres, of all metastores | commits a second x *CPU ms a commit* / 1000 |",
         f"| metastores | cores of all metastores / {FULL:g}, and one more, so that one may be away; at least 2 |",
+        "| cores of publishers, compactors, readers | million rows a second x *CPU ms of the service*, "
+        f"[of one replica](#replicas) / 1000. A million rows a second take {cores} |",
+        f"| publishers, compactors, readers | their cores / {FULL:g}, rounded up, and one more if one may be away. One "
+        "table has one publisher |",
         "| memory of a metastore | what it has before, and for each plan that runs: its files x *memory a file* |",
         "| writing requests | files written a second x *PUT a file*; a compaction writes each file again a few times |",
         "",
@@ -193,8 +204,8 @@ def _curves(figures: Figures) -> list[str]:
             ]
             rate, own, rest, busy = values
             rows.append(
-                f"| {service} | {replicas} | {_number(rate)} {figures.unit(service)}/s | {_number(own)} | "
-                f"{_number(rest)} | "
+                f"| {service} | {replicas} | {_number(rate)} {figures.unit(service)}/s | "
+                f"{_number(own)} {figures.count(service)} | {_number(rest)} {figures.count(service)} | "
                 f"{_number(busy)} |"
             )
     return [
@@ -202,12 +213,13 @@ def _curves(figures: Figures) -> list[str]:
         "",
         "![The rate of 1, 2 and 4 replicas of each service](scaling.svg)",
         "",
-        "| service | replicas | rate | CPU ms of the service, each | CPU ms of all else, each | busy cores |",
+        "| service | replicas | rate | CPU ms of the service | CPU ms of all else | busy cores |",
         "|---|---:|---:|---:|---:|---:|",
         *rows,
         "",
         "*All else* is Postgres, Kafka, the metastore where it is not the service itself, and the program that "
-        "measures. A service adds rate as long as cores are free; its "
+        "measures. More replicas add rate at most while cores are free. Writers get slower here, since each starts a "
+        "Spark, and all starts are in the time of so short a run. The "
         "CPU for each unit says how many cores a given rate takes. A writer's CPU contains the start of its "
         "Spark, some 16 seconds for each replica, and a publisher's the start of the replicas after the first.",
         "",

@@ -138,7 +138,6 @@ def connect(
     import os
 
     from lakelog.client.connection.reader_target import ReaderTarget
-    from lakelog.client.connection.target import TlsFiles
     from lakelog.client.grpc.metastore import GrpcMetastore
     from lakelog.config import read_connect_settings
     from lakelog.sdk.catalog import Catalog
@@ -156,7 +155,7 @@ def connect(
         reader=reader,
         catalog=catalog,
     )
-    files = TlsFiles(settings.tls_ca, settings.tls_cert, settings.tls_key) if settings.tls else None
+    files = settings.tls_files
     metastore = GrpcMetastore(settings.target, tls=files, token=settings.token)
     service = ReaderTarget((), files, settings.token).resolve(settings.reader)
     return Catalog(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 from lakelog.client.connection.catalog_file import CatalogEntry, find_catalog
 from lakelog.client.connection.tokens import FileToken, Token
 from lakelog.errors import InvalidArgument
 from lakelog.storage.lookup.copy_cache import CACHE_VARIABLE
 from lakelog.storage.objects.store import LONGEST_TIMEOUT_S, MOST_ATTEMPTS, KeyChoice, S3Settings
+
+if TYPE_CHECKING:
+    from lakelog.client.connection.target import TlsFiles
 
 TARGET_VARIABLE: Final = "LAKELOG_TARGET"
 READER_VARIABLE: Final = "LAKELOG_READER"
@@ -34,6 +37,7 @@ class ConnectSettings:
         cache_folder: The folder for local copies of data files; None: a folder for temporary files.
         reader: The reader services that read for subscriptions, as text; empty: none.
         catalog: The catalog's name in the file of catalogs; empty: it was given by its target.
+        tls_origin: The place that names the TLS files, for messages; empty: arguments or the environment.
     """
 
     target: str
@@ -46,6 +50,19 @@ class ConnectSettings:
     cache_folder: str | None = None
     reader: str = ""
     catalog: str = ""
+    tls_origin: str = ""
+
+    @property
+    def tls_files(self) -> TlsFiles | None:
+        """The files for TLS; None: plaintext.
+
+        Raises:
+            InvalidArgument: Only one of certificate and key is given.
+        """
+        # Imported here, since it imports gRPC.
+        from lakelog.client.connection.target import TlsFiles
+
+        return TlsFiles(self.tls_ca, self.tls_cert, self.tls_key, self.tls_origin) if self.tls else None
 
 
 class FromEnvironment(str):
@@ -139,11 +156,23 @@ def read_connect_settings(
             f"The target '{target}' and the catalog '{catalog}' are both given: leave one out.",
             metadata={"field": "catalog"},
         )
+    if catalog is not None and not catalog:
+        raise InvalidArgument(
+            f"catalog='' names no catalog: give a name of the file {CATALOGS_VARIABLE}, or leave it out.",
+            metadata={"field": "catalog"},
+        )
+    token_origin = tls_origin = ""
     catalog = catalog or (None if target else environment.get(CATALOG_VARIABLE)) or ""
     if catalog:
         entry = find_catalog(environment.get(CATALOGS_VARIABLE), catalog, CATALOGS_VARIABLE)
         environment = _put_first(entry, environment, is_own=_is_own(catalog, entry, environment))
         tls = True if tls is None and entry.tls else tls
+        origin = f"[{catalog}] of the file {environment[CATALOGS_VARIABLE]}"
+        if (entry.tls_ca or entry.tls_cert or entry.tls_key) and not (tls_ca or tls_cert or tls_key):
+            tls_origin = origin
+        if entry.token_file and not (token or token_file):
+            token_origin = f"token_file of {origin}"
+        _check_reader(entry.reader if reader is None else "", origin)
     target = target or environment.get(TARGET_VARIABLE) or None
     if target is None:
         raise InvalidArgument(
@@ -165,7 +194,21 @@ def read_connect_settings(
     s3 = read_s3_settings(environment)
     reader = environment.get(READER_VARIABLE, "") if reader is None else reader
     found = read_token(environment, token=token, token_file=token_file)
-    return ConnectSettings(target, ca, cert, key, use_tls, found, s3, read_cache_folder(environment), reader, catalog)
+    if token_origin and isinstance(found, FileToken):
+        found = FileToken(found.path, token_origin)
+    return ConnectSettings(
+        target, ca, cert, key, use_tls, found, s3, read_cache_folder(environment), reader, catalog, tls_origin
+    )
+
+
+def _check_reader(reader: str, origin: str) -> None:
+    from lakelog.client.connection.reader_target import parse_reader_targets
+
+    try:
+        if reader:
+            parse_reader_targets(reader, tls=None, token=None)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{origin}: {error.message}", reason=error.reason, metadata=error.metadata) from error
 
 
 def _is_own(catalog: str, entry: CatalogEntry, environment: Mapping[str, str]) -> bool:

@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Final
 
 from lakelog.serving.arguments import OneLineParser
-from lakelog.serving.settings import add_command, add_settings, log_level, make_parser, read_settings, switch, target_setting
+from lakelog.serving.settings import (
+    add_command,
+    add_settings,
+    log_level,
+    make_parser,
+    read_settings,
+    switch,
+    target_setting,
+)
 from lakelog.serving.streams.stream_arguments import (
     lease_setting,
     max_unavailable_setting,

@@ -90,7 +90,7 @@ class Invocation:
         return {
             "target": self.target if self.target_given or not self.is_named else None,
             "catalog": self.catalog_name if self.is_named else None,
-            "token": self.token,
+            "token": None if self.token_file else self.token,
             "token_file": self.token_file,
             "tls": True if self.use_tls else None,
             "tls_ca": self.tls_ca,
@@ -101,10 +101,7 @@ class Invocation:
     @property
     def tls(self) -> TlsFiles | None:
         """The files for TLS; None: plaintext."""
-        from lakelog.client.connection.target import TlsFiles
-
-        found = self.settings
-        return TlsFiles(found.tls_ca, found.tls_cert, found.tls_key) if found.tls else None
+        return self.settings.tls_files
 
     @property
     def sign_in(self) -> Token | None:

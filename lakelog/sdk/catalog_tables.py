@@ -45,6 +45,11 @@ class CatalogTables:
         self._writes = writes
         self._connect = connect
         self._others: dict[str, Self] = {}
+        self._opener: Self | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        # Others are connected again by their names, so that a copy has no token but its own.
+        return self.__dict__ | {"_others": {}, "_opener": None}
 
     def __repr__(self) -> str:
         return f"<lakelog catalog of {self.metastore!r}>"
@@ -58,17 +63,19 @@ class CatalogTables:
     def close(self) -> None:
         """Ends the connections to the metastore and to brokers, also those of other catalogs; idempotent.
 
-        Tables of these catalogs cannot be used afterwards.
+        Tables of these catalogs cannot be used afterwards. A catalog that another one has opened ends only its own.
         """
         for other in list(self._others.values()):
             other.close()
+        if self._opener is not None and self._opener._others.get(self.name) is self:
+            del self._opener._others[self.name]
         self._writes.close()
         self.context.close()
 
     def catalog(self, name: str) -> Self:
         """Another catalog of the file LAKELOG_CATALOGS, or this one by its own name.
 
-        Each is connected once, and closed together with this one.
+        Each is connected once, and closed together with the one from which the first was opened.
 
         Args:
             name: The catalog's name.
@@ -78,8 +85,15 @@ class CatalogTables:
             NotFound: The file has no such catalog; the message lists those that it has.
         """
         check_text(name, "catalog", "sales")
+        if not name:
+            raise InvalidArgument(
+                "catalog='' names no catalog: give a name of the file LAKELOG_CATALOGS, for instance 'sales'.",
+                metadata={"field": "catalog"},
+            )
         if name == self.name:
             return self
+        if self._opener is not None:
+            return self._opener.catalog(name)
         if self._connect is None:
             raise InvalidArgument(
                 f"The catalog '{name:.80}' is not known here: this catalog was not made by lakelog.connect.",
@@ -88,6 +102,7 @@ class CatalogTables:
         found = self._others.get(name)
         if found is None:
             found = self._connect(name)
+            found._opener = self
             # Of two threads that connect, one keeps its connection; a catalog that is not used opens none.
             found = self._others.setdefault(name, found)
         return found

@@ -85,12 +85,10 @@ def make_connection(
 def open_metastore(connection: SparkConnection) -> Metastore:
     """The metastore of a connection, one client per process; for the driver's machine. Connects when first used."""
     # Imported here: tasks on executors use this file too, and most never call a metastore.
-    from lakelog.client.connection.target import TlsFiles
     from lakelog.client.grpc.metastore import GrpcMetastore
 
     settings = _read_settings(connection)
-    files = TlsFiles(settings.tls_ca, settings.tls_cert, settings.tls_key) if settings.tls else None
-    return GrpcMetastore(settings.target, tls=files, token=settings.token, is_known=connection.is_known)
+    return GrpcMetastore(settings.target, tls=settings.tls_files, token=settings.token, is_known=connection.is_known)
 
 
 @functools.lru_cache(maxsize=256)

@@ -139,7 +139,8 @@ def _take_database(reader: WordReader) -> str:
     if reader.peek().word == ".":
         reader.fail(
             "A database's name has one part, and this statement works in the session's own catalog. If "
-            f"'{name[:80]}' is another catalog, connect to it (lakelog --catalog {name[:80]}, or catalog.catalog('{name[:80]}')).",
+            f"'{name[:80]}' is another catalog, connect to it (lakelog --catalog {name[:80]}, or "
+            f"catalog.catalog('{name[:80]}')).",
             place,
         )
     return name

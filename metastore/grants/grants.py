@@ -76,7 +76,7 @@ class Grants:
                 shown = f"table {table_uuid}" if table_uuid else name_scope(database, table)
                 raise NotFound(
                     f"{principal} has no grant on exactly {shown}, so there is nothing to take back. "
-                    f"lakelog grants --to {principal} lists what it has.",
+                    f"lakelog grants {f'--uuid {table_uuid}' if table_uuid else shown} lists the grants on it.",
                     reason="GRANT_NOT_FOUND",
                     metadata={"scope": shown, "principal": principal},
                 )

@@ -98,7 +98,10 @@ def read_catalogs(path: str) -> dict[str, CatalogEntry]:
         with open(path, "rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise _refused(path, f"it cannot be read: {error.strerror}") from error
+        raise InvalidArgument(
+            f"The file of catalogs {path} cannot be read: {error.strerror}. LAKELOG_CATALOGS names it.",
+            metadata={"field": "LAKELOG_CATALOGS"},
+        ) from error
     if len(content) > MAX_FILE_BYTES:
         raise _refused(path, f"it has more than {MAX_FILE_BYTES} bytes")
     try:

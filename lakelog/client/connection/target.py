@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -91,16 +91,19 @@ class TlsFiles:
         ca: Certificates that must have signed the server's; None: those that come with gRPC.
         certificate: The client's own certificate with its chain, for servers that ask for one; None: none.
         key: The private key of `certificate`; give both or neither.
+        origin: What names the files, for messages; empty: the caller.
     """
 
     ca: str | os.PathLike[str] | None = None
     certificate: str | os.PathLike[str] | None = None
     key: str | os.PathLike[str] | None = None
+    origin: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
             raise InvalidArgument(
-                "Of the client's TLS certificate and key only one is given. Give both files, or none.",
+                f"Of the client's TLS certificate and key only one is given{_named_by(self.origin)}. Give both files, "
+                "or none.",
                 metadata={"field": "tls"},
             )
 
@@ -115,9 +118,11 @@ class TlsFiles:
             InvalidArgument: A file cannot be read; the message names it.
         """
         return grpc.ssl_channel_credentials(
-            root_certificates=None if self.ca is None else _read_pem(self.ca, "ca"),
-            private_key=None if self.key is None else _read_pem(self.key, "key"),
-            certificate_chain=None if self.certificate is None else _read_pem(self.certificate, "certificate"),
+            root_certificates=None if self.ca is None else _read_pem(self.ca, "ca", self.origin),
+            private_key=None if self.key is None else _read_pem(self.key, "key", self.origin),
+            certificate_chain=None
+            if self.certificate is None
+            else _read_pem(self.certificate, "certificate", self.origin),
         )
 
 
@@ -129,17 +134,22 @@ def _find_state(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
     return (found.st_mtime_ns, found.st_ino, found.st_size)
 
 
-def _read_pem(path: str | os.PathLike[str], field: str) -> bytes:
+def _named_by(origin: str) -> str:
+    return f" ({origin})" if origin else ""
+
+
+def _read_pem(path: str | os.PathLike[str], field: str, origin: str) -> bytes:
     try:
         pem = Path(path).read_bytes()
     except OSError as error:
         raise InvalidArgument(
-            f"The TLS file tls.{field}={os.fspath(path)} cannot be read: {error.strerror}.",
+            f"The TLS file tls.{field}={os.fspath(path)} cannot be read: {error.strerror}{_named_by(origin)}.",
             metadata={"field": f"tls.{field}"},
         ) from error
     if b"-----BEGIN " not in pem:
         raise InvalidArgument(
-            f"The TLS file tls.{field}={os.fspath(path)} is not in PEM format (no line begins with -----BEGIN).",
+            f"The TLS file tls.{field}={os.fspath(path)} is not in PEM format (no line begins with -----BEGIN)"
+            f"{_named_by(origin)}.",
             metadata={"field": f"tls.{field}"},
         )
     return pem

@@ -30,17 +30,19 @@ class FileToken:
 
     Args:
         path: Where it is.
+        origin: What names the path, for messages; empty: an argument or the environment.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], origin: str = "") -> None:
         # A service may change its working directory.
         self.path: Final = os.path.abspath(path)
+        self.origin: Final = origin
         self._token: str | None = None
         self._seen: tuple[int, int, int] | None = None
         self._looked_at_s = 0.0
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (FileToken, (self.path,))
+        return (FileToken, (self.path, self.origin))
 
     def __repr__(self) -> str:
         return f"FileToken({self.path!r})"
@@ -96,10 +98,8 @@ class FileToken:
         return text
 
     def _unusable(self, problem: str) -> InvalidArgument:
-        return InvalidArgument(
-            f"The token file {self.path} {problem} (token_file=, --token-file or LAKELOG_TOKEN_FILE).",
-            metadata={"field": "token_file"},
-        )
+        origin = self.origin or "token_file=, --token-file or LAKELOG_TOKEN_FILE"
+        return InvalidArgument(f"The token file {self.path} {problem} ({origin}).", metadata={"field": "token_file"})
 
 
 _BEARER: Final = "Bearer "

@@ -158,6 +158,17 @@ def test_services_know_which_brokers_tables_may_name(tmp_path: Path, fake_metast
     assert not (tmp_path / "kafka").exists()
 
 
+def test_services_do_not_see_the_catalog_that_the_shell_names(tmp_path: Path, fake_metastore: Path) -> None:
+    fake_metastore.write_text(
+        "import os, sys; found = os.environ['LAKELOG_CATALOG'], os.environ['X']\n"
+        "sys.exit(0 if 'migrate' in sys.argv else repr(found))"
+    )
+    # X is the control: other variables arrive.
+    stack = EmbeddedStack(tmp_path, environment={**os.environ, "LAKELOG_CATALOG": "web", "X": "x"})
+    with pytest.raises(Unavailable, match=r"\('', 'x'\)"):
+        stack.start()
+
+
 def test_what_cannot_be_started_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="services: 'writer' cannot be started by its name alone"):
         EmbeddedStack(tmp_path, services=["metastore", "writer"])

@@ -11,7 +11,7 @@ import pytest
 
 import lakelog
 from lakelog.cli.app import run
-from lakelog.errors import InvalidArgument, NotFound
+from lakelog.errors import InvalidArgument, LakelogError, NotFound
 from lakelog.sdk.catalog import Catalog
 from lakelog.sql import SqlSession
 from metastore.store.transaction import Store
@@ -47,6 +47,11 @@ def read(catalog: Catalog) -> list[dict[str, object]]:
 def test_tables_of_the_same_name_do_not_touch_each_other(sales: Catalog) -> None:
     web = sales.catalog("web")
     assert web is sales.catalog("web") is not sales is sales.catalog("sales")
+    assert web.catalog("sales") is sales
+    assert web.catalog("sales").catalog("web") is web
+    with pytest.raises(InvalidArgument, match="catalog='' names no catalog") as refused:
+        sales.catalog("")
+    assert refused.value.metadata["field"] == "catalog"
     sales.table("shop.orders").upsert(ROWS, writer="w", identifier=1)
     assert read(web) == []
     # The same name and number of a writer: each catalog remembers its own commits.
@@ -185,6 +190,18 @@ def test_a_catalog_pickles_with_its_name(sales: Catalog) -> None:
     with pickle.loads(pickle.dumps(sales)) as copied:
         assert (copied.name, copied.catalog("web").name) == ("sales", "web")
         assert copied.catalog("web").tables("shop") == ["orders"]
+
+
+def test_catalogs_are_closed_together(sales: Catalog) -> None:
+    with lakelog.connect(catalog="sales") as other:
+        web = other.catalog("web")
+        web.close()
+        assert other.tables("shop") == ["orders"], "the opener stays open"
+        again = other.catalog("web")
+        assert again is not web
+        assert again.tables("shop") == ["orders"]
+    with pytest.raises(LakelogError, match="closed"):
+        again.tables("shop")
 
 
 def test_the_command_takes_the_name(sales: Catalog, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from bench.kube.recovery import find_next
 from bench.measure import WrongAnswerError
 from bench.scaling.meter import Used, show
 from dev.scaling_figures import Figures, to_name
-from dev.sizing_page import MIB, compute_needs
+from dev.sizing_page import MIB, compute_needs, cores_for, render_page
 
 COMMIT = "a commit of one file, without the file"
 
@@ -43,6 +43,19 @@ def test_needs_follow_from_costs() -> None:
     assert needs.postgres_mib == pytest.approx(500 + (10**9 + 100 * 3600 * 2000) / MIB)
     assert needs.plan_mib == pytest.approx(1000 * 100 / MIB)
     assert compute_needs(figures, 1, 10**6).replicas == 2
+
+
+def test_a_rate_takes_the_cpu_of_its_units() -> None:
+    figures = Figures({("SCALE-reader", to_name("reader", 1, "CPU of the service")): 1500.0}, {}, {})
+    assert cores_for(figures, "reader", 2.0) == 3.0
+
+
+def test_each_cpu_time_says_what_it_is_of() -> None:
+    rows = [line.split(" | ") for line in render_page().splitlines() if "/s | " in line and line.count(" | ") == 5]
+    assert len(rows) == 15
+    for row in rows:
+        unit = "a commit" if row[0] == "| metastore" else "a million rows"
+        assert [each.lstrip("0123456789.,") for each in row[3:5]] == [f" {unit}"] * 2
 
 
 def test_the_next_unit_is_the_first_that_began_after_the_kill() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import click
@@ -152,12 +153,46 @@ def test_an_unknown_catalog_is_refused_with_those_that_are_known(environment: di
         ("['sa-les']\ntarget = 'a:1'", "'sa-les' is no name of a catalog: use letters"),
         ("#" * (MAX_FILE_BYTES + 1), "it has more than 1000000 bytes"),
         ("\n".join(f"[c{n}]" for n in range(1001)), "it has 1001 catalogs, and 1000 is the limit"),
-        (None, "it cannot be read: No such file or directory"),
     ],
 )
-def test_a_file_that_cannot_be_used(content: str | bytes | None, message: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_used(content: str | bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "catalogs.toml"
-    if content is not None:
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(InvalidArgument, match=rf"The file of catalogs {path} cannot be used: {message}"):
         read_catalogs(str(path))
+
+
+def test_a_file_that_is_not_there_is_refused_with_the_variable(tmp_path: Path) -> None:
+    path = tmp_path / "nix.toml"
+    with pytest.raises(InvalidArgument, match=rf"{path} cannot be read: No such file .* LAKELOG_CATALOGS names it"):
+        read_catalogs(str(path))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("token_file = 'nix'", r"/nix cannot be read: No such file or directory \(token_file of "),
+        ("tls_ca = 'nix'", r"tls\.ca=/.*/nix cannot be read: No such file or directory \("),
+        ("tls_cert = 'nix'", r"certificate and key only one is given \("),
+        ("reader = 'nix'", ""),
+    ],
+)
+def test_errors_of_what_an_entry_names_say_which_entry(line: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "catalogs.toml"
+    path.write_text(f"[web]\ntarget = 'web:7450'\n{line}\n")
+
+    def use_entry() -> None:
+        settings = read_connect_settings({"LAKELOG_CATALOGS": str(path)}, catalog="web")
+        if isinstance(settings.token, FileToken):
+            pickle.loads(pickle.dumps(settings.token)).current()
+        if settings.tls_files is not None:
+            settings.tls_files.load_credentials()
+
+    with pytest.raises(InvalidArgument, match=rf"{message}\[web\] of the file {path}"):
+        use_entry()
+
+
+def test_an_empty_name_is_refused_by_its_field(environment: dict[str, str]) -> None:
+    with pytest.raises(InvalidArgument, match="catalog='' names no catalog") as refused:
+        read_connect_settings(environment, catalog="")
+    assert refused.value.metadata["field"] == "catalog"

@@ -30,8 +30,9 @@ def grants(invocation: Invocation, scope: str | None, to: str | None, uuid: str 
     """List the grants on a database or table, or those of a caller.
 
     Those on a database count for its tables as well, and are listed with the database. Those of a caller include grants
-    on dropped tables: they count again if the table is restored, and go when it is purged. For admins and owners; all
-    callers can list their own.
+    on dropped tables: they count again if the table is restored, and go when it is purged. All callers can list their
+    own grants, owners those on what they own. Only admins list all grants of another caller, with --to alone. An owner
+    gives --uuid for a dropped table; `lakelog table list DATABASE --dropped` shows it.
     """
     records = [_describe(row) for row in invocation.catalog.grants.list(scope, to=to, uuid=uuid).to_pylist()]
     is_any_dropped = any(record["dropped_at"] for record in records)
