@@ -1,4 +1,4 @@
-"""Draws the curves of docs/scaling.md, `docs/scaling.svg`, from `bench/plots/scale/`."""
+"""Draws the curves of docs/operations/scaling.md, `docs/scaling.svg`, from `bench/plots/scale/`."""
 
 from __future__ import annotations
 

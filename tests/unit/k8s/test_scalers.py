@@ -68,7 +68,7 @@ def _to_threshold(text: str) -> str:
 
 
 def test_the_page_on_scaling_has_the_queries_and_thresholds_of_the_scalers() -> None:
-    page = (ROOT / "docs" / "scaling.md").read_text()
+    page = (ROOT / "docs" / "operations" / "scaling.md").read_text()
     objects = build("production+keda")
     assert find_differences(page, objects) == set()
     # Control: a changed query and a row that is not there.

@@ -10,7 +10,7 @@ from tests.unit.k8s.manifests import Object, build, build_changed, of_kind
 
 
 def in_namespace(change: Callable[[Object], object] = lambda _: None) -> tuple[Object, ...]:
-    """The production overlay as docs/scaling.md says to copy it."""
+    """The production overlay as docs/operations/scaling.md says to copy it."""
 
     def move(_: object, settings: Object) -> None:
         settings["namespace"] = "lakelog-web"
