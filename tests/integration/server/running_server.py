@@ -106,6 +106,7 @@ class ScriptedUseCases:
         options: Mapping[str, str] | None = None,
         if_not_exists: bool = False,
         comment: str = "",
+        by: Principal,
     ) -> tuple[TableInfo, bool]:
         await self._enter("create_table")
         made = TableSchema(0, assign_field_ids(schema), tuple(primary_key), tuple(partition_by))
@@ -126,7 +127,7 @@ class ScriptedUseCases:
         return ["orders"]
 
     async def alter_table(
-        self, table_uuid: str, *, set_options: Mapping[str, str], unset_options: Sequence[str]
+        self, table_uuid: str, *, set_options: Mapping[str, str], unset_options: Sequence[str], by: Principal
     ) -> TableInfo:
         await self._enter("alter_table")
         return dataclasses.replace(TABLE, options=dict(set_options))
