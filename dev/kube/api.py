@@ -56,11 +56,6 @@ class Api:
             if error.status not in (NOT_FOUND, CONFLICT):
                 raise
 
-    def list_items(self, path: str, **query: str) -> list[Object]:
-        """The objects of a collection."""
-        items: list[Object] = self.get(path, **query)["items"]
-        return items
-
     def watch(self, path: str, **query: str) -> Iterator[tuple[str, Object]]:
         """What is there, as `ADDED`, then each change, until the server ends the watch after a few minutes.
 

@@ -89,9 +89,6 @@ class OwnerRules:
             )
 
 
-EVERYTHING: Final = OwnerRules(("*",), ("*",))
-
-
 def read_patterns(text: str, argument: str) -> tuple[str, ...]:
     """The patterns of a setting, which commas separate.
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import socket
 import ssl
-import threading
 import urllib.error
 import urllib.request
 from typing import Any, Final
@@ -14,6 +12,7 @@ from urllib.parse import urlsplit
 
 from lakelog.client.connection.target import Target
 from lakelog.errors import InvalidArgument, Unavailable
+from lakelog.serving.limited_requests import TimeLimit, open_request
 
 from .keys import MOST_BYTES
 from .rules import KeySource
@@ -26,97 +25,6 @@ _WAIT_S: Final = 5.0
 _PART_BYTES: Final = 16 * 1024
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows nothing: keys come from the place that an operator has named, and the token is sent there alone."""
-
-    def redirect_request(self, *_: Any) -> None:
-        """Refuses, so that the status itself becomes the error."""
-        return
-
-
-class _TimeLimit:
-    """Ends connections when a time is over, from a thread of its own.
-
-    SUBTLE: timeouts of sockets apply to each receive. TLS and headers are received many times, by code of the library.
-
-    Args:
-        limit_s: The time.
-    """
-
-    def __init__(self, limit_s: float) -> None:
-        self._lock = threading.Lock()
-        self._watched: list[socket.socket] = []
-        self.is_over = False
-        self._timer = threading.Timer(limit_s, self._end)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def watch(self, connected: socket.socket) -> None:
-        """Ends this connection, too."""
-        # A copy: TLS takes the socket itself over.
-        copy = connected.dup()
-        with self._lock:
-            self._watched.append(copy)
-            if self.is_over:
-                _shut(copy)
-
-    def _end(self) -> None:
-        with self._lock:
-            self.is_over = True
-            for each in self._watched:
-                _shut(each)
-
-    def close(self) -> None:
-        """Ends no further connection."""
-        self._timer.cancel()
-        with self._lock:
-            for each in self._watched:
-                each.close()
-            self._watched.clear()
-
-
-class _Connection(http.client.HTTPConnection):
-    """A connection with a time limit from its first byte on, also that to a proxy."""
-
-    def __init__(self, *arguments: Any, limit: _TimeLimit, **options: Any) -> None:
-        self._limit = limit
-        super().__init__(*arguments, **options)
-
-    @property
-    def sock(self) -> Any:
-        """The library sets it as soon as it has connected, and again for TLS."""
-        return self._sock
-
-    @sock.setter
-    def sock(self, value: Any) -> None:
-        self._sock = value
-        if isinstance(value, socket.socket) and not isinstance(value, ssl.SSLSocket):
-            self._limit.watch(value)
-
-
-class _TlsConnection(_Connection, http.client.HTTPSConnection):
-    """The same with TLS."""
-
-
-class _HttpHandler(urllib.request.HTTPHandler):
-    def __init__(self, limit: _TimeLimit) -> None:
-        super().__init__()
-        self._limit = limit
-
-    def http_open(self, request: urllib.request.Request) -> Any:
-        return self.do_open(_Connection, request, limit=self._limit)  # type: ignore[arg-type]
-
-
-class _HttpsHandler(urllib.request.HTTPSHandler):
-    def __init__(self, limit: _TimeLimit, context: ssl.SSLContext) -> None:
-        super().__init__()
-        self._limit = limit
-        self._own_context = context
-
-    def https_open(self, request: urllib.request.Request) -> Any:
-        return self.do_open(_TlsConnection, request, limit=self._limit, context=self._own_context)  # type: ignore[arg-type]
-
-
 def fetch_keys(source: KeySource) -> bytes:
     """The document at the URL of a source.
 
@@ -125,7 +33,7 @@ def fetch_keys(source: KeySource) -> bytes:
         InvalidArgument: The file of certificates or of the token cannot be used.
     """
     data = b""
-    with contextlib.closing(_TimeLimit(TOTAL_S)) as limit:
+    with contextlib.closing(TimeLimit(TOTAL_S)) as limit:
         try:
             data = _fetch(source, limit)
         except Unavailable:
@@ -137,19 +45,19 @@ def fetch_keys(source: KeySource) -> bytes:
     return data
 
 
-def _fetch(source: KeySource, limit: _TimeLimit) -> bytes:
+def _fetch(source: KeySource, limit: TimeLimit) -> bytes:
     url = str(source.url)
-    handlers: list[urllib.request.BaseHandler] = [_NoRedirects(), _HttpHandler(limit)]
-    if url.startswith("https:"):
-        handlers.append(_HttpsHandler(limit, _make_context(source)))
-    if is_loopback(urlsplit(url).hostname):
-        handlers.append(urllib.request.ProxyHandler({}))
+    context = _make_context(source) if url.startswith("https:") else None
     headers = {"Accept": "application/jwk-set+json, application/json"}
     if source.token_file is not None:
         headers["Authorization"] = f"Bearer {_read_token(source)}"
     try:
-        with urllib.request.build_opener(*handlers).open(
-            urllib.request.Request(url, headers=headers), timeout=_WAIT_S
+        with open_request(
+            urllib.request.Request(url, headers=headers),
+            limit,
+            wait_s=_WAIT_S,
+            is_direct=is_loopback(urlsplit(url).hostname),
+            context=context,
         ) as response:
             if response.status != 200:
                 raise _unreached(source, f"it answers with status {response.status}")
@@ -166,12 +74,6 @@ def _fetch(source: KeySource, limit: _TimeLimit) -> bytes:
 def is_loopback(host: str | None) -> bool:
     """Whether a host of a URL is this machine. Pure."""
     return host is not None and Target(host, 0).is_loopback
-
-
-def _shut(connected: socket.socket) -> None:
-    # It may have ended by itself.
-    with contextlib.suppress(OSError):
-        connected.shutdown(socket.SHUT_RDWR)
 
 
 def _make_context(source: KeySource) -> ssl.SSLContext:

@@ -1,7 +1,7 @@
 """The keys that requests of S3 are signed with: the process's own, or those that the metastore vends for one table.
 
 Vended keys end after an hour at most, and Arrow's file systems cannot exchange theirs. So each new pair of keys has a
-file system of its own, and whoever makes a request takes the present one. Keys are renewed when about half of their
+file system of its own, and each request takes the present one. Keys are renewed when about half of their
 time is over: an object whose upload began with the old ones has the other half to be completed.
 
 Invariants:
