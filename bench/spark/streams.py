@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.context import Bench
 from bench.expected import check_equal
@@ -27,7 +28,9 @@ _SECONDS: Final = 40
 _EVERY_S: Final = 0.1
 _SMALL_ROWS: Final = 100
 _WARM_UP_COMMITS: Final = 100
+_WARM_UP_SECONDS: Final = 5
 _REFERENCE_S: Final = 15.0
+_PHASES: Final = ("triggerExecution", "latestOffset", "walCommit", "queryPlanning", "addBatch", "commitOffsets")
 
 
 def measure_catch_up(bench: Bench) -> Iterator[Figure]:
@@ -91,17 +94,24 @@ def _read_files(on: SparkBench, table: Table, snapshots: int) -> Callable[[], Ha
 def measure_freshness(bench: Bench) -> Iterator[Figure]:
     """From a commit to the end of the micro-batch that holds it, beside a micro-batch of Spark's own source."""
     with open_spark(bench) as on:
-        latencies_ms = _measure(on, bench.scaled(int(_SECONDS / _EVERY_S)) + _WARM_UP_COMMITS)[_WARM_UP_COMMITS:]
-        # Behind ours, when Java has compiled what both run.
-        plain_ms = _micro_batch_ms(on, bench.scaled(_SECONDS))
+        seconds = bench.scaled(_SECONDS)
+        busy, busy_phases = _measure(on, "busy", _EVERY_S, int(seconds / _EVERY_S), _WARM_UP_COMMITS)
+        calm, calm_phases = _measure(on, "calm", 1.0, seconds, _WARM_UP_SECONDS)
+        # After ours, when Java has compiled what both run.
+        plain_phases = _micro_batch_phases(on, seconds)
+        plain_ms = plain_phases["triggerExecution"]
         yield absolute("micro-batch of rate-micro-batch, p50", "ms", [plain_ms])
-        p50, p95 = np.percentile(latencies_ms, [50, 95])
-        yield absolute("append table, Spark stream, p50", "ms", [float(p50)], target=1.3 * plain_ms)
-        yield absolute("append table, Spark stream, p95", "ms", [float(p95)])
+        for label, latencies_ms in (("ten commits a second", busy), ("one commit a second", calm)):
+            p50, p95 = np.percentile(latencies_ms, [50, 95])
+            yield absolute(f"append table, Spark stream, {label}, p50", "ms", [float(p50)], target=1.3 * plain_ms)
+            yield absolute(f"append table, Spark stream, {label}, p95", "ms", [float(p95)])
+        for label, phases in (("ten a second", busy_phases), ("one a second", calm_phases), ("plain", plain_phases)):
+            for phase, value in phases.items():
+                yield absolute(f"phase {phase}, {label}, p50", "ms", [value])
 
 
-def _micro_batch_ms(on: SparkBench, seconds: float) -> float:
-    """The median time of a micro-batch of Spark's own source with as many rows."""
+def _micro_batch_phases(on: SparkBench, seconds: float) -> dict[str, float]:
+    """The median times of a micro-batch of Spark's own source with as many rows, by phase."""
     stream = on.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", str(_SMALL_ROWS)).load()
 
     def count(rows: DataFrame, _: int) -> None:
@@ -111,12 +121,21 @@ def _micro_batch_ms(on: SparkBench, seconds: float) -> float:
     running = query.option("checkpointLocation", str(on.folder / "rate")).start()
     time.sleep(max(_REFERENCE_S, seconds))
     running.stop()
-    times = [float(each["durationMs"]["triggerExecution"]) for each in running.recentProgress]
-    return float(np.median(times[len(times) // 2 :]))
+    return _phases(running)
 
 
-def _measure(on: SparkBench, commits: int) -> list[float]:
-    table = on.catalog.create_table("b.fresh", q1_schema())
+def _phases(query: StreamingQuery) -> dict[str, float]:
+    """The median time of each phase of the later half of the known micro-batches with rows, in milliseconds."""
+    known = [each["durationMs"] for each in query.recentProgress if each["numInputRows"]]
+    return {phase: float(np.median([each.get(phase, 0) for each in known[len(known) // 2 :]])) for phase in _PHASES}
+
+
+def _measure(
+    on: SparkBench, name: str, every_s: float, commits: int, warm_ups: int
+) -> tuple[list[float], dict[str, float]]:
+    """The latencies of commits at a rate, without those that only warm up, and the phases of micro-batches."""
+    commits += warm_ups
+    table = on.catalog.create_table(f"b.{name}", q1_schema())
     table.append(q1(np.arange(_SMALL_ROWS), 0))
     committed_s: list[float] = []
     received_s: list[float] = []
@@ -132,18 +151,19 @@ def _measure(on: SparkBench, commits: int) -> list[float]:
             done.set()
 
     stream = _stream(on, table, "latest", {})
-    query = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(on.folder / "fresh")).start()
+    query = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(on.folder / name)).start()
     # The first micro-batch must be over, so that nothing is missed.
     while not query.recentProgress:
         time.sleep(0.1)
     next_s = time.perf_counter()
     for number in range(commits):
         time.sleep(max(0.0, next_s - time.perf_counter()))
-        next_s += _EVERY_S
+        next_s += every_s
         table.append(q1(np.arange(_SMALL_ROWS), number + 1))
         committed_s.append(time.perf_counter())
     if not done.wait(60.0):
         raise WrongAnswerError(f"{len(received_s)} of {commits} commits were received.")
     query.stop()
     check_equal("rows received", seen, commits * _SMALL_ROWS)
-    return [(there - here) * 1000 for here, there in zip(committed_s, received_s, strict=True)]
+    latencies_ms = [(there - here) * 1000 for here, there in zip(committed_s, received_s, strict=True)]
+    return latencies_ms[warm_ups:], _phases(query)

@@ -12,18 +12,21 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyspark
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from lakelog.arguments import parse_table_name
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.spark.batch.deletion_vectors import SectionVectorCache
 from lakelog.spark.connection import SparkConnection, make_connection, open_metastore
 from lakelog.spark.executor_check import VERSION, VERSION_PROPERTY
+from lakelog.spark.java.table_stream import read_by_java
 from lakelog.spark.session.frames import FrameCache
 from lakelog.spark.session.gateway import was_forked_beside_channels
 from lakelog.spark.session.remote import is_remote, make_remote_connection
-from lakelog.spark.source.data_source import register_data_source
+from lakelog.spark.source.data_source import LakelogSource, register_data_source
 from lakelog.spark.source.marking import mark_remote_streams, mark_streams
+from lakelog.spark.source.options import SourceOptions
 
 _OLDEST_SPARK: Final = (4, 2)
 _INSTALLATION_CONF: Final = "spark.lakelog.installation"
@@ -109,7 +112,16 @@ def _install(spark: SparkSession, connection: SparkConnection) -> None:
     if is_remote(spark):
         mark_remote_streams()
     else:
-        mark_streams()
+        mark_streams(_convert_stream)
+
+
+def _convert_stream(frame: DataFrame) -> DataFrame:
+    """Lets Spark's own reader read the files of a stream."""
+    installation = installation_of(frame.sparkSession)
+    given = frame._jdf.queryExecution().analyzed().extraOptions().asCaseSensitiveMap()
+    options = SourceOptions.of(dict(given))
+    table = installation.metastore.get_table(parse_table_name(options.table))
+    return read_by_java(frame, table, installation.connection, LakelogSource(dict(given)), options)
 
 
 def installation_of(spark: SparkSession) -> Installation:

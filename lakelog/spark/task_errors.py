@@ -41,9 +41,14 @@ def errors_to_driver() -> Iterator[None]:
         check_version()
         yield
     except LakelogError as error:
-        metadata = json.dumps(error.metadata)
-        line = f"[lakelog {type(error).__name__}, {error.reason}, {len(error.message)} characters, {metadata}]"
-        raise TaskFailed(f"{line}\n{error.message}") from error
+        raise TaskFailed(to_driver_text(error)) from error
+
+
+def to_driver_text(error: LakelogError) -> str:
+    """The text from which `find_lakelog_error` makes an error again. Pure."""
+    metadata = json.dumps(error.metadata)
+    line = f"[lakelog {type(error).__name__}, {error.reason}, {len(error.message)} characters, {metadata}]"
+    return f"{line}\n{error.message}"
 
 
 def brief_errors(method: Callable[P, R]) -> Callable[P, R]:

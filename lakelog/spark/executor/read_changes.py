@@ -15,7 +15,7 @@ from pyspark.sql.datasource import InputPartition
 from lakelog.format.filter.condition import parse_filter
 from lakelog.format.tables.plan import AtSnapshot, PlanRequest
 from lakelog.format.tables.table import TableInfo
-from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind, encode_kinds
 from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import to_change_columns
 from lakelog.reads.changes import NormalizedChanges
@@ -127,6 +127,10 @@ def to_target(
         rows_at: They are the rows at this snapshot; None: changes.
     """
     columns = _with_metadata(batch, target.names, times_ms, rows_at)
+    if ROW_KIND_COLUMN in target.names:
+        place = target.names.index(ROW_KIND_COLUMN)
+        if pa.types.is_integer(target.field(place).type):
+            columns[place] = encode_kinds(columns[place])
     return pa.RecordBatch.from_arrays(
         [column.cast(field.type) for column, field in zip(columns, target, strict=True)], schema=target
     )

@@ -73,15 +73,21 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     Args:
         connection: To the metastore.
         source: The options of the query; they were checked when it was loaded.
-        schema: The columns to return, as Spark wants them.
+        schema: The columns of the stream, as users see them.
+        returned: The columns that tasks return: the same ones in another order, kinds of rows as numbers; None: they
+            are as users see them.
     """
 
-    def __init__(self, connection: SparkConnection, source: SourceOptions, schema: StructType) -> None:
+    def __init__(
+        self, connection: SparkConnection, source: SourceOptions, schema: StructType, returned: StructType | None = None
+    ) -> None:
         self._connection = connection
         self._source = source
         self._schema = schema
+        self._returned = schema if returned is None else returned
         self._table: TableInfo | None = None
         self._last: int | None = None
+        self._shown_until = 0
         self._newest: StreamOffset | None = None
         self._waiter: SnapshotWaiter | None = None
         self._log_high_watermark: LogHighWatermark | None = None
@@ -126,32 +132,10 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """The end of the batch after `start`; `start` itself if there is nothing to show."""
         offset = StreamOffset.from_json(start)
-        table = self._find_table(offset)
-        page = self._load_page(table, offset.snapshot_id)
-        check_history(offset, page, str(table.name))
-        self._lease_rows(table, offset)
-        if offset.has_rows_before:
-            is_gone = offset.snapshot_id < page.earliest_snapshot_id
-        else:
-            is_gone = offset.snapshot_id + 1 < page.earliest_change_id
-        if is_gone:
-            return self._start_over(table, offset, page).to_json()
-        limits = TriggerLimits() if isinstance(limit, ReadAllAvailable) else self._read_options.limits
-        if offset.has_rows_before:
-            return self._end_rows(table, offset, limits).to_json()
-        shown_until = self._find_shown_until(page)
-        until = shown_until if self._last is None else min(shown_until, self._last)
-        until = min(self._find_published_until(table, offset, until), offset.snapshot_id + _MAX_SNAPSHOTS)
-        try:
-            last = self._pick_last(table, offset, page, until, limits)
-        except SnapshotExpired:
-            # It expired since the page was loaded.
-            return self._start_over(table, offset, self._load_page(table, offset.snapshot_id)).to_json()
-        if last is None:
-            if self._last is None:
-                self._wait(offset, max(shown_until, offset.snapshot_id))
-            return dict(start)
-        return self._end(table, offset, snapshot_id=last.snapshot_id, snapshot_uuid=last.snapshot_uuid).to_json()
+        end = self._find_end(offset, limit)
+        if end is None and self._last is None and self._wait(offset):
+            end = self._find_end(offset, limit)
+        return dict(start) if end is None else end.to_json()
 
     def stop(self) -> None:
         """Ends the wait for snapshots, and releases the lease."""
@@ -185,7 +169,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads the rows of a task. Runs on executors."""
-        target = to_arrow_schema(self._schema, timezone="UTC")
+        target = to_arrow_schema(self._returned, timezone="UTC")
         if isinstance(partition, LogSplit):
             return read_log_split(partition, target, self._source.filter)
         return read_split(cast(ChangeSplit, partition), target, self._source.filter)
@@ -231,6 +215,33 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if offset is not None:
             check_table(offset, self._table.table_uuid, self._source.table)
         return self._table
+
+    def _find_end(self, offset: StreamOffset, limit: ReadLimit) -> StreamOffset | None:
+        """The end of the batch after an offset; None: there is nothing to show yet."""
+        table = self._find_table(offset)
+        page = self._load_page(table, offset.snapshot_id)
+        check_history(offset, page, str(table.name))
+        self._lease_rows(table, offset)
+        if offset.has_rows_before:
+            is_gone = offset.snapshot_id < page.earliest_snapshot_id
+        else:
+            is_gone = offset.snapshot_id + 1 < page.earliest_change_id
+        if is_gone:
+            return self._start_over(table, offset, page)
+        limits = TriggerLimits() if isinstance(limit, ReadAllAvailable) else self._read_options.limits
+        if offset.has_rows_before:
+            return self._end_rows(table, offset, limits)
+        self._shown_until = self._find_shown_until(page)
+        until = self._shown_until if self._last is None else min(self._shown_until, self._last)
+        until = min(self._find_published_until(table, offset, until), offset.snapshot_id + _MAX_SNAPSHOTS)
+        try:
+            last = self._pick_last(table, offset, page, until, limits)
+        except SnapshotExpired:
+            # It expired since the page was loaded.
+            return self._start_over(table, offset, self._load_page(table, offset.snapshot_id))
+        if last is None:
+            return None
+        return self._end(table, offset, snapshot_id=last.snapshot_id, snapshot_uuid=last.snapshot_uuid)
 
     def _load_page(self, table: TableInfo, after: int) -> SnapshotPage:
         """The snapshots from one on."""
@@ -288,12 +299,16 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return
             page = self._load_page(table, page.snapshots[-1].snapshot_id + 1)
 
-    def _wait(self, offset: StreamOffset, latest: int) -> None:
-        """Waits a short time for a snapshot after `latest`: Spark asks again, and may want to stop in between."""
+    def _wait(self, offset: StreamOffset) -> bool:
+        """Waits a short time for a snapshot that is not shown yet: Spark asks again, and may want to stop meanwhile.
+
+        Returns:
+            Whether there is one.
+        """
         if self._waiter is None or self._waiter.is_over:
             position = WatchPosition(offset.table_uuid, offset.snapshot_id, offset.snapshot_uuid)
             self._waiter = SnapshotWaiter(self._metastore, position, complete=not self._shows_raw)
-        self._waiter.wait(latest, _WAIT_S)
+        return self._waiter.wait(max(self._shown_until, offset.snapshot_id), _WAIT_S)
 
     def _start_over(self, table: TableInfo, offset: StreamOffset, page: SnapshotPage) -> StreamOffset:
         """Where a stream goes on after its next change has expired."""

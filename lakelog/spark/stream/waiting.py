@@ -35,10 +35,15 @@ class SnapshotWaiter:
         """Whether it receives nothing any more: it is closed, or the connection broke."""
         return self._is_over
 
-    def wait(self, after: int, timeout_s: float) -> None:
-        """Returns when there is a snapshot after `after`, when it is over, or at the end of the time."""
+    def wait(self, after: int, timeout_s: float) -> bool:
+        """Returns when there is a snapshot after `after`, when it is over, or at the end of the time.
+
+        Returns:
+            Whether there is one.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._latest > after or self._is_over, timeout_s)
+            return self._latest > after
 
     def close(self) -> None:
         """Ends the watch; idempotent."""

@@ -1,0 +1,149 @@
+"""Makes `TableStream.java` the source of a stream that was loaded by `format("lakelog")`."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+from pyspark.sql.datasource import DataSource
+
+from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
+from lakelog.spark.connection import SparkConnection
+from lakelog.spark.java.stream_calls import StreamCalls
+from lakelog.spark.source.options import SourceOptions
+from lakelog.spark.stream.read_options import COMMIT_TIMESTAMP_COLUMN
+from lakelog.spark.stream.reader import LakelogStreamReader
+from lakelog.spark.types import to_spark_schema
+from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
+
+_log = logging.getLogger(__name__)
+
+_CONSTANTS: Final = (SNAPSHOT_ID_COLUMN, COMMIT_TIMESTAMP_COLUMN)
+"""Columns with one value in a file."""
+
+_PARQUET_OPTIONS: Final = {
+    # Missing or damaged files are errors, whatever the session's settings.
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    # Our files do not come from an old Spark: their dates and times need no rebasing.
+    "datetimeRebaseMode": "CORRECTED",
+}
+
+SOURCE: Final = resources.files("lakelog.spark.java").joinpath("TableStream.java")
+_JAVA: Final = 8
+"""The newest language that Janino knows; the compiled classes run in every newer Java."""
+
+_compiling = threading.Lock()
+
+
+class StreamOpener:
+    """Makes the calls of each query that is started from one DataFrame."""
+
+    class Java:
+        """The interface by which Java calls it."""
+
+        implements: ClassVar = ["java.util.function.Function"]
+
+    def __init__(self, make: Any) -> None:
+        self._make = make
+
+    def apply(self, _: str) -> StreamCalls:
+        """Makes the calls of a query."""
+        calls: StreamCalls = self._make()
+        return calls
+
+
+def read_by_java(
+    frame: DataFrame, table: TableInfo, connection: SparkConnection, source: DataSource, options: SourceOptions
+) -> DataFrame:
+    """A stream with the same rows, those of files read by Spark's own reader.
+
+    Args:
+        frame: What Spark has loaded; its columns are those to return.
+        table: The table.
+        connection: To the metastore.
+        source: The data source.
+        options: Those of the stream.
+    """
+    spark = frame.sparkSession
+    kept = [name for name in frame.columns if name not in _CONSTANTS]
+    constants = [name for name in frame.columns if name in _CONSTANTS]
+    columns = st.StructType([_coded(frame.schema[name]) for name in (*kept, *constants)])
+
+    def open_calls() -> StreamCalls:
+        reader = LakelogStreamReader(connection, options, frame.schema, returned=columns)
+        return StreamCalls(spark, source, reader, columns, constants, is_filtered=options.filter is not None)
+
+    gateway = spark.sparkContext._gateway
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    maker = _maker(spark)
+    if maker is None:
+        return frame
+    made = maker.make(
+        frame._jdf,
+        f"lakelog {table.name}",
+        columns.json(),
+        _stored(table, kept).json(),
+        st.StructType([columns[name] for name in constants]).json(),
+        _PARQUET_OPTIONS,
+        StreamOpener(open_calls),
+    )
+    if made is None:
+        return frame
+    rows = DataFrame(made, spark)
+    is_shown_so = ROW_KIND_COLUMN not in kept and rows.columns == frame.columns
+    # Each expression more is planned for each batch.
+    return rows if is_shown_so else rows.select(*[_decoded(name) for name in frame.columns])
+
+
+def _coded(field: st.StructField) -> st.StructField:
+    """A column as files hold it: kinds of rows are numbers there."""
+    return st.StructField(field.name, st.ByteType() if field.name == ROW_KIND_COLUMN else field.dataType)
+
+
+def _decoded(name: str) -> Any:
+    column = sf.col("`" + name.replace("`", "``") + "`")
+    if name != ROW_KIND_COLUMN:
+        return column
+    texts = sf.array(*[sf.lit(kind.text) for kind in RowKind])
+    # Files with only +I rows have no such column.
+    return sf.get(texts, sf.coalesce(column, sf.lit(RowKind.INSERT.value)).cast("int")).alias(name)
+
+
+def _stored(table: TableInfo, names: Sequence[str]) -> st.StructType:
+    kind = pa.field(ROW_KIND_COLUMN, pa.int8())
+    fields = [kind if name == ROW_KIND_COLUMN else table.schema.arrow.field(name) for name in names]
+    return to_spark_schema(pa.schema(fields), nullable=True)
+
+
+def _maker(spark: SparkSession) -> Any:
+    with _compiling:
+        return _compile(spark.sparkContext._gateway)
+
+
+@functools.lru_cache(maxsize=1)
+def _compile(gateway: Any) -> Any:
+    """Compiles the Java source, once for a Java process; None: this Spark has other classes than the source uses."""
+    java = gateway.jvm
+    compiler = java.org.codehaus.janino.SimpleCompiler()
+    compiler.setSourceVersion(_JAVA)
+    compiler.setTargetVersion(_JAVA)
+    compiler.setParentClassLoader(java.java.lang.Thread.currentThread().getContextClassLoader())
+    try:
+        compiler.cook(SOURCE.read_text())
+        return compiler.getClassLoader().loadClass("lakelog.TableStream$Maker").newInstance()
+    except Py4JJavaError as error:
+        reason = str(error.java_exception)
+        _log.warning("Python reads the rows of streams, which is slower: Spark's own reader cannot (%.300s).", reason)
+        return None
