@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Final, cast
@@ -60,6 +61,9 @@ _PAGE: Final = 1000
 _WAIT_S: Final = 1.0
 """How long an idle stream waits before it answers that nothing is new; its end can be delayed by this time."""
 
+_CALL_EVERY_S: Final = 30.0
+"""How long an idle stream relies on reports of the metastore, without a call."""
+
 _MAX_SNAPSHOTS: Final = 50_000
 """Snapshots of one batch, whatever its limits: the metastore plans ranges of twice as many."""
 
@@ -88,6 +92,8 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._table: TableInfo | None = None
         self._last: int | None = None
         self._shown_until = 0
+        self._last_offset: StreamOffset | None = None
+        self._last_until_s = 0.0
         self._newest: StreamOffset | None = None
         self._waiter: SnapshotWaiter | None = None
         self._log_high_watermark: LogHighWatermark | None = None
@@ -132,7 +138,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """The end of the batch after `start`; `start` itself if there is nothing to show."""
         offset = StreamOffset.from_json(start)
-        end = self._find_end(offset, limit)
+        end = None if self._is_known_as_last(offset) else self._find_end(offset, limit)
         if end is None and self._last is None and self._wait(offset):
             end = self._find_end(offset, limit)
         return dict(start) if end is None else end.to_json()
@@ -176,7 +182,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks need the columns to return, but not the position of the stream.
-        dropped = ("_table", "_newest", "_waiter", "_log_high_watermark", "_first_rows", "_leased")
+        dropped = ("_table", "_newest", "_waiter", "_last_offset", "_log_high_watermark", "_first_rows", "_leased")
         return self.__dict__ | dict.fromkeys(dropped)
 
     @property
@@ -216,6 +222,11 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             check_table(offset, self._table.table_uuid, self._source.table)
         return self._table
 
+    def _is_known_as_last(self, offset: StreamOffset) -> bool:
+        """Whether a call found nothing after an offset a short time ago, and the metastore reports what comes since."""
+        is_watched = self._waiter is not None and not self._waiter.is_over
+        return is_watched and offset == self._last_offset and time.monotonic() < self._last_until_s
+
     def _find_end(self, offset: StreamOffset, limit: ReadLimit) -> StreamOffset | None:
         """The end of the batch after an offset; None: there is nothing to show yet."""
         table = self._find_table(offset)
@@ -240,6 +251,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # It expired since the page was loaded.
             return self._start_over(table, offset, self._load_page(table, offset.snapshot_id))
         if last is None:
+            self._last_offset, self._last_until_s = offset, time.monotonic() + _CALL_EVERY_S
             return None
         return self._end(table, offset, snapshot_id=last.snapshot_id, snapshot_uuid=last.snapshot_uuid)
 
