@@ -56,6 +56,9 @@ public final class TableStream implements MicroBatchStream, SupportsTriggerAvail
   private PartitionReaderFactory files;
   private PartitionReaderFactory rows;
   private boolean readsRows;
+  private String plannedFrom;
+  private String plannedTo;
+  private InputPartition[] planned;
 
   TableStream(Source source) {
     this.source = source;
@@ -104,10 +107,20 @@ public final class TableStream implements MicroBatchStream, SupportsTriggerAvail
     return offset.isNull() ? null : new Position(offset.asText());
   }
 
+  /** Spark asks again for each physical plan of a batch. */
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
+    if (planned == null || !start.json().equals(plannedFrom) || !end.json().equals(plannedTo)) {
+      planned = plan(start.json(), end.json());
+      plannedFrom = start.json();
+      plannedTo = end.json();
+    }
+    return planned;
+  }
+
+  private InputPartition[] plan(String start, String end) {
     ObjectNode question = question("plan");
-    question.put("start", start.json());
-    question.put("end", end.json());
+    question.put("start", start);
+    question.put("end", end);
     JsonNode plan = ask(question);
     readsRows = plan.has("rows");
     JsonNode tasks = field(plan, readsRows ? "rows" : "files");

@@ -251,7 +251,8 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # It expired since the page was loaded.
             return self._start_over(table, offset, self._load_page(table, offset.snapshot_id))
         if last is None:
-            self._last_offset, self._last_until_s = offset, time.monotonic() + _CALL_EVERY_S
+            if self._shown_until <= offset.snapshot_id:
+                self._last_offset, self._last_until_s = offset, time.monotonic() + _CALL_EVERY_S
             return None
         return self._end(table, offset, snapshot_id=last.snapshot_id, snapshot_uuid=last.snapshot_uuid)
 

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from lakelog.embedded.stack import EmbeddedStack
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from lakelog.spark.stream import splits
+from lakelog.spark.stream import reader, splits
 from tests.integration.spark.spark_tables import MakeTable
 from tests.support.random_tables.conditions import draw_condition
 from tests.support.random_tables.history import History, sorted_rows
@@ -189,6 +189,29 @@ def test_an_idle_stream_is_notified_of_the_next_snapshot(stack: EmbeddedStack, a
     assert not waiter.is_over
     stream.reader.stop()
     assert waiter.is_over
+
+
+@pytest.mark.parametrize("every_s", [30.0, 0.0], ids=["as it is", "control"])
+def test_an_idle_stream_calls_the_metastore_rarely(
+    stack: EmbeddedStack, appended: Table, monkeypatch: pytest.MonkeyPatch, every_s: float
+) -> None:
+    monkeypatch.setattr(reader, "_WAIT_S", 0.05)
+    monkeypatch.setattr(reader, "_CALL_EVERY_S", every_s)
+    calls: list[int] = []
+    original = reader.LakelogStreamReader._load_page
+
+    def load(self: Any, table: Any, after: int) -> Any:
+        calls.append(after)
+        return original(self, table, after)
+
+    stream = stream_of(stack, appended, scan__mode="latest")
+    stream.start()
+    assert stream.reader is not None
+    stream.offsets.append(stream.reader.initialOffset())
+    monkeypatch.setattr(reader.LakelogStreamReader, "_load_page", load)
+    assert not any(stream.advance(ReadAllAvailable()) for _ in range(10))
+    assert len(calls) == (1 if every_s else 10)
+    stream.reader.stop()
 
 
 def test_all_available_means_all(stack: EmbeddedStack, appended: Table) -> None:
