@@ -171,7 +171,8 @@ public final class TableStream implements MicroBatchStream, SupportsTriggerAvail
       throw new IllegalStateException(error);
     }
     if (answer.has("error")) {
-      throw new IllegalStateException(field(answer, "error").asText());
+      // Spark adds a code of its own, which belongs on another line.
+      throw new IllegalStateException(field(answer, "error").asText() + "\n");
     }
     return answer;
   }
