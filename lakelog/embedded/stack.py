@@ -249,6 +249,10 @@ class EmbeddedStack:
         """Restarts what dies until the event is set, then stops everything; see `Supervisor.run`."""
         self._supervisor.run(stop)
 
+    def wait(self) -> None:
+        """Blocks until there is something for `step` to do, or for some seconds."""
+        self._supervisor.wait()
+
     def step(self) -> None:
         """Checks once for dead components, and begins to restart them; see `Supervisor.step`. Rotates large logs."""
         self._supervisor.step()
