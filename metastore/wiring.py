@@ -109,7 +109,7 @@ async def serve(config: ServeConfig) -> None:
         owner_rules=OwnerRules(config.owner_topics, config.owner_secrets),
     )
     probe = DatabaseProbe(config.database_url)
-    server = MetastoreServer(use_cases, probe.ping, _settings(config, ways_in.access, tls), rpc_metrics, ids)
+    server = MetastoreServer(use_cases, probe, _settings(config, ways_in.access, tls), rpc_metrics, ids)
     ways_in.on_change = server.use_access
     rotation = Rotation(ways_in.watched, tls, RotationMetrics(registry), log)
 
