@@ -29,8 +29,12 @@ from .servicer import ReaderServicer
 
 SERVICE: Final = reader_pb2.DESCRIPTOR.services_by_name["ReaderService"].full_name
 
-_POLL_EVERY_S: Final = 2.0
-"""Between two polls of the metastore, which give health and lag."""
+_POLL_EVERY_S: Final = 10.0
+"""Between two polls of a metastore that answers, which give health and lag: about as often as Prometheus scrapes. Calls
+that are sent while it is away fail by themselves."""
+
+_SILENT_POLL_EVERY_S: Final = 2.0
+"""Between two polls of one that does not answer: so soon the reader serves again."""
 
 _MORE_STREAMS: Final = 64
 """Beside the subscriptions: probes, and callers that are refused because there is no room. There is no such limit of
@@ -182,7 +186,7 @@ class ReaderServer:
 
     async def _poll(self) -> None:
         while True:
-            await asyncio.sleep(_POLL_EVERY_S)
+            await asyncio.sleep(_POLL_EVERY_S if self.serving else _SILENT_POLL_EVERY_S)
             await self.step()
 
     def _measure(self, reached: dict[str, int]) -> int:
