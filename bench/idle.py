@@ -30,7 +30,7 @@ WATCHES: Final = 100
 UP: Final = "lakelog up"
 TARGET_PERCENT: Final = 1.0
 """Of each, and of all together."""
-_SECONDS: Final = 40.0
+_SECONDS: Final = 30.0
 """The system counts in hundredths of a second, and some work comes every half minute."""
 
 _SETTLED_S: Final = 8.0

@@ -21,9 +21,14 @@ class Alarm:
         self._due_s = clock.monotonic_s()
 
     @property
+    def is_told(self) -> bool:
+        """Whether it was told since it was set."""
+        return self._is_told.is_set()
+
+    @property
     def is_due(self) -> bool:
         """Whether there is a reason to run the step now."""
-        return self._is_told.is_set() or self._left_s <= 0
+        return self.is_told or self._left_s <= 0
 
     def tell(self) -> None:
         """Makes it due."""

@@ -55,7 +55,7 @@ class Background:
     def start(self) -> None:
         """Starts the tasks."""
         use_cases = self._use_cases
-        watches = use_cases.watches
+        watches, measuring = use_cases.watches, use_cases.work_measuring
         self._tasks = [
             asyncio.create_task(_repeat("poll", watches.step_poll, POLL_INTERVAL_S, wait=watches.wait_while_quiet)),
             asyncio.create_task(_repeat("announce", watches.step_announce, ANNOUNCE_INTERVAL_S)),
@@ -69,7 +69,7 @@ class Background:
             asyncio.create_task(_repeat("clean", use_cases.cleaning.step, CLEAN_INTERVAL_S)),
             asyncio.create_task(_repeat("writers", use_cases.unused_writers.step, CLEAN_INTERVAL_S)),
             asyncio.create_task(_repeat("leases", use_cases.unused_leases.step, CLEAN_INTERVAL_S)),
-            asyncio.create_task(_repeat("waiting work", use_cases.work_measuring.step, WAITING_INTERVAL_S)),
+            asyncio.create_task(_repeat("waiting work", measuring.step, WAITING_INTERVAL_S, wait=measuring.wait)),
             asyncio.create_task(_repeat("overdue", use_cases.overdue.step, OVERDUE_INTERVAL_S)),
             asyncio.create_task(_repeat("topics", use_cases.log_topics.step, 0)),
             asyncio.create_task(_repeat("reclaim", _reclaim, RECLAIM_INTERVAL_S)),

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from lakelog.client.metastore.metastore import Metastore
     from lakelog.serving.logging_setup import Logger
 
-INTERVAL_S: Final = 10.0
+INTERVAL_S: Final = 15.0
 """The time between two reports. A report wakes two processes and the database: it is most of what idle services do."""
 
-TTL_S: Final = 40.0
+TTL_S: Final = 60.0
 """How long a report counts. After two lost reports a service is shown as silent, after four as gone."""
 
 REFUSED_INTERVAL_S: Final = 60.0

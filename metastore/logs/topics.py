@@ -48,7 +48,7 @@ _TOPICS_A_STEP: Final = 100
 _PAUSE_S: Final = 5.0
 """Between two searches for unfinished work, while there is some."""
 
-_IDLE_PAUSE_S: Final = 15.0
+_IDLE_PAUSE_S: Final = 30.0
 """Between two searches that find none: how late the work of a metastore that has died is finished."""
 
 

@@ -47,7 +47,7 @@ class HealthMonitor:
         metrics: RpcMetrics,
         *,
         interval_s: float = 1.0,
-        idle_s: float = 5.0,
+        idle_s: float = 10.0,
         timeout_s: float = 2.0,
     ) -> None:
         self._servicer = servicer
