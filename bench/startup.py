@@ -27,6 +27,7 @@ import pyarrow.csv as pc
 import lakelog
 from bench.context import Bench
 from bench.measure import Figure, WrongAnswerError, absolute
+from bench.up import running_up
 from lakelog.embedded.services import service_command, service_environment
 from lakelog.sdk.catalog import Catalog
 from lakelog.spark.class_archive import make
@@ -38,6 +39,7 @@ BYTES: Final = 35_000_000
 FILES: Final = 10
 FIRST_BATCH_S: Final = 10.0
 ALL_IN_S: Final = 20.0
+UP_READY_S: Final = 5.0
 _POLL_S: Final = 0.02
 _SCHEMA: Final = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string()), ("w", pa.float64())])
 _ROW_BYTES: Final = 60
@@ -167,6 +169,18 @@ def _write_files(folder: Path, rows: int) -> None:
     for number, keys in enumerate(np.array_split(np.arange(rows), min(FILES, rows))):
         texts = [f"the text of row {key:012d}" for key in keys.tolist()]
         pc.write_csv(pa.table([keys, texts, random.random(len(keys))], schema=_SCHEMA), folder / f"{number:03d}.csv")
+
+
+def measure_up(bench: Bench) -> Iterator[Figure]:
+    """`lakelog up` from the start of its process until it says that it is ready: in a new folder, and again in it."""
+    starts: dict[str, list[float]] = {"first start": [], "later start": []}
+    for number in range(bench.pairs):
+        folder = bench.folder / f"up-{number}"
+        for ready_s in starts.values():
+            with running_up(folder) as up:
+                ready_s.append(up.ready_s)
+    for name, ready_s in starts.items():
+        yield absolute(f"lakelog up: {name}", "s", ready_s, target=UP_READY_S)
 
 
 def measure_command(bench: Bench) -> Iterator[Figure]:

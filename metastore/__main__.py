@@ -13,7 +13,7 @@ from lakelog.privacy.redaction import blot_out
 try:
     from lakelog.without_pandas import leave_pandas_out
 
-    from .config import MigrateConfig, ServeConfig, parse_command, read_environment
+    from .config import CheckConfig, MigrateConfig, ServeConfig, parse_command, read_environment
     from .memory_return import set_up_allocator
     from .server.logging_setup import set_up_logging
     from .server.startup import StartupFailure
@@ -34,25 +34,24 @@ def main() -> int:
     set_up_allocator()
     try:
         keep_private(read_environment())
-        command = parse_command(sys.argv[1:], read_environment())
-        set_up_logging(command.config.log_level)
-        if isinstance(command.config, MigrateConfig):
-            revision = asyncio.run(bring_up_to_date(command.config))
-            sys.stdout.write(f"the database is up to date (revision {revision})\n")
-        else:
-            asyncio.run(_serve_or_check(command.name, command.config))
+        config = parse_command(sys.argv[1:], read_environment()).config
+        set_up_logging(config.log_level)
+        asyncio.run(_run(config))
     except (StartupFailure, InvalidArgument) as error:
         sys.stderr.write(f"metastore: {blot_out(str(error))}\n")
         return CANNOT_START
     return 0
 
 
-async def _serve_or_check(name: str, config: ServeConfig) -> None:
-    if name == "serve":
+async def _run(config: ServeConfig | CheckConfig | MigrateConfig) -> None:
+    if isinstance(config, ServeConfig):
         await serve(config)
-        return
-    await check(config)
-    sys.stdout.write("configuration, warehouse and database are fine\n")
+    elif isinstance(config, CheckConfig):
+        await check(config)
+        sys.stdout.write("configuration, warehouse and database are fine\n")
+    else:
+        revision = await bring_up_to_date(config)
+        sys.stdout.write(f"the database is up to date (revision {revision})\n")
 
 
 if __name__ == "__main__":

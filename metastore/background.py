@@ -15,7 +15,7 @@ from .use_cases import UseCases
 log = logging.getLogger(__name__)
 
 POLL_INTERVAL_S: Final = 2.0
-"""How late a watcher is notified at worst, when an announcement of another metastore was lost."""
+"""How late a watcher is notified at worst, when an announcement of another metastore was lost between other commits."""
 
 PACK_INTERVAL_S: Final = 1.0
 
@@ -55,17 +55,21 @@ class Background:
     def start(self) -> None:
         """Starts the tasks."""
         use_cases = self._use_cases
-        watches = use_cases.watches
+        watches, measuring = use_cases.watches, use_cases.work_measuring
         self._tasks = [
-            asyncio.create_task(_repeat("poll", watches.step_poll, POLL_INTERVAL_S)),
+            asyncio.create_task(_repeat("poll", watches.step_poll, POLL_INTERVAL_S, wait=watches.wait_while_quiet)),
             asyncio.create_task(_repeat("announce", watches.step_announce, ANNOUNCE_INTERVAL_S)),
             asyncio.create_task(_repeat("listen", watches.run_listen, 0)),
-            asyncio.create_task(_repeat("pack", use_cases.packer.step_if_touched, PACK_INTERVAL_S)),
-            asyncio.create_task(_repeat("plan", use_cases.due_work.step, PLAN_INTERVAL_S)),
+            asyncio.create_task(
+                _repeat("pack", use_cases.packer.step_if_touched, PACK_INTERVAL_S, wait=use_cases.packer.wait)
+            ),
+            asyncio.create_task(
+                _repeat("plan", use_cases.due_work.step, PLAN_INTERVAL_S, wait=use_cases.due_work.wait)
+            ),
             asyncio.create_task(_repeat("clean", use_cases.cleaning.step, CLEAN_INTERVAL_S)),
             asyncio.create_task(_repeat("writers", use_cases.unused_writers.step, CLEAN_INTERVAL_S)),
             asyncio.create_task(_repeat("leases", use_cases.unused_leases.step, CLEAN_INTERVAL_S)),
-            asyncio.create_task(_repeat("waiting work", use_cases.work_measuring.step, WAITING_INTERVAL_S)),
+            asyncio.create_task(_repeat("waiting work", measuring.step, WAITING_INTERVAL_S, wait=measuring.wait)),
             asyncio.create_task(_repeat("overdue", use_cases.overdue.step, OVERDUE_INTERVAL_S)),
             asyncio.create_task(_repeat("topics", use_cases.log_topics.step, 0)),
             asyncio.create_task(_repeat("reclaim", _reclaim, RECLAIM_INTERVAL_S)),
@@ -86,10 +90,28 @@ async def _reclaim() -> None:
         await asyncio.sleep(RETRY_INTERVAL_S)
 
 
-async def _repeat(name: str, step: Callable[[], Awaitable[object]], pause_s: float) -> None:
-    """Runs a step forever. A step that fails is tried again later, which is safe because each step can be repeated."""
+async def _always_due() -> None:
+    """For steps that run as soon as they have paused."""
+
+
+async def _repeat(
+    name: str,
+    step: Callable[[], Awaitable[object]],
+    pause_s: float,
+    *,
+    wait: Callable[[], Awaitable[object]] = _always_due,
+) -> None:
+    """Runs a step forever. A step that fails is tried again later, which is safe because each step can be repeated.
+
+    Args:
+        name: Of the step, in the log.
+        step: Runs.
+        pause_s: The least time between two steps.
+        wait: Returns once there is a reason for a step.
+    """
     while True:
         try:
+            await wait()
             await step()
         except LakelogError as error:
             log.warning("background step '%s' failed: %s", name, error)

@@ -22,7 +22,18 @@ from lakelog.serving.server_arguments import (
     listen_setting,
     tls_setting,
 )
-from lakelog.serving.settings import add_settings, choice, log_level, number, port, read_settings, setting, text, whole
+from lakelog.serving.settings import (
+    add_settings,
+    choice,
+    log_level,
+    number,
+    port,
+    read_settings,
+    setting,
+    switch,
+    text,
+    whole,
+)
 
 from .logs.owner_rules import read_patterns
 from .postgres.store import Durability
@@ -71,8 +82,8 @@ class DatabaseConfig:
 
 
 @dataclass(frozen=True)
-class ServeConfig(DatabaseConfig):
-    """The settings that `serve` and `check` need."""
+class CheckConfig(DatabaseConfig):
+    """The settings that `check` needs."""
 
     warehouse: str = setting(
         lambda values: normalize_warehouse(values.required("warehouse")),
@@ -279,21 +290,32 @@ class ServeConfig(DatabaseConfig):
 
 
 @dataclass(frozen=True)
+class ServeConfig(CheckConfig):
+    """The settings that `serve` needs."""
+
+    migrate: bool = switch(
+        "migrate",
+        "Bring the database's tables up to date first, as the command migrate does; for a database with one metastore.",
+        "LAKELOG_MIGRATE",
+    )
+
+
+@dataclass(frozen=True)
 class MigrateConfig(DatabaseConfig):
     """The settings that `migrate` needs."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """The command to run: `serve` or `check` with a ServeConfig, `migrate` with a MigrateConfig."""
+    """The command to run, with the settings that it needs."""
 
     name: str
-    config: ServeConfig | MigrateConfig
+    config: ServeConfig | CheckConfig | MigrateConfig
 
 
 _COMMANDS: Final = (
     ("serve", ServeConfig, "Run the service.", "Runs the service until SIGTERM."),
-    ("check", ServeConfig, "Check configuration, database and warehouse.", "Makes the checks of `serve` and ends."),
+    ("check", CheckConfig, "Check configuration, database and warehouse.", "Makes the checks of `serve` and ends."),
     ("migrate", MigrateConfig, "Bring the database's tables up to date.", "Brings the database up to date."),
 )
 """Name and settings of each command, and its description in the help texts of the program and of the command."""
@@ -308,13 +330,13 @@ def parse_command(arguments: Sequence[str], environment: Mapping[str, str]) -> C
     """
     parser = OneLineParser(prog="lakelog metastore", description="The metastore service of lakelog.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="serve | migrate | check")
+    kinds: dict[str, type[ServeConfig | CheckConfig | MigrateConfig]] = {}
     for name, kind, what, description in _COMMANDS:
+        kinds[name] = kind
         add_settings(commands.add_parser(name, help=what, description=description), kind)
     given = parser.parse_args(arguments)
     try:
-        if given.command == "migrate":
-            return Command("migrate", read_settings(MigrateConfig, given, environment))
-        return Command(given.command, read_settings(ServeConfig, given, environment))
+        return Command(given.command, read_settings(kinds[given.command], given, environment))
     except InvalidArgument as error:
         raise as_startup_failure(error) from error
 

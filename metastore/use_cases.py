@@ -111,7 +111,9 @@ class UseCases:
         self.watches.listeners.append(self.grant_checks.announced)
         self.grants = Grants(store, self.grant_checks, self.grant_checks.changed_of)
         self.due_work = DueWork(store, clock, planners, self._jobs_due)
-        self.jobs = Jobs(store, clock, self.watches, limits, self.due_work.touch)
+        self.work_measuring = WorkMeasuring(store, clock, metrics)
+        self.watches.listeners.append(lambda _announced: self.work_measuring.touch())
+        self.jobs = Jobs(store, clock, self.watches, limits, self.due_work.touch, self.work_measuring.touch)
         self.dedicated = DedicatedPlanning(store, self.due_work, self.jobs.due)
         self.cleaning = Cleaning(store, self.jobs.due)
         self.gate = CommitGate(
@@ -156,7 +158,6 @@ class UseCases:
         self.expiry = Expiry(store, self.packer, self.jobs.due)
         self.snapshot_leases = SnapshotLeases(store)
         self.overdue = Overdue(store, metrics)
-        self.work_measuring = WorkMeasuring(store, clock, metrics)
         self.services = Services(store, limits)
         self.vending = Vending(store, clock, vend, vended)
 
@@ -172,11 +173,13 @@ class UseCases:
         self.watches.committed(table_uuid, snapshots, complete_until)
         self.due_work.touch(table_uuid)
         self.packer.touch()
+        self.work_measuring.touch()
 
     def _uncertain(self, table_uuid: str) -> None:
         self.watches.uncertain(table_uuid)
         self.due_work.touch(table_uuid)
         self.packer.touch()
+        self.work_measuring.touch()
 
     def _jobs_due(self) -> None:
         self.jobs.due()

@@ -41,7 +41,7 @@ from lakelog.serving.rotation.opening import open_tls
 from lakelog.serving.rotation.rotation import Rotation
 
 from .background import Background
-from .config import MigrateConfig, ServeConfig, read_environment
+from .config import CheckConfig, MigrateConfig, ServeConfig, read_environment
 from .credentials.checked import CheckedVending
 from .credentials.identity import read_identity
 from .credentials.opening import check_vending, open_vending
@@ -75,7 +75,7 @@ async def serve(config: ServeConfig) -> None:
         StartupFailure: A check failed, or a port is taken.
     """
     ways_in, tls = await _open_ways_in(config)
-    vending = await _check_stores(config)
+    vending = await _check_stores(config, may_migrate=config.migrate)
     # The service starts with 100,000 objects. Without this, each full garbage collection scans all of them while every
     # commit waits: 40 to 150 ms on a busy machine.
     COLLECTOR.settle(_GC_FIRST_GENERATION)
@@ -109,7 +109,7 @@ async def serve(config: ServeConfig) -> None:
         owner_rules=OwnerRules(config.owner_topics, config.owner_secrets),
     )
     probe = DatabaseProbe(config.database_url)
-    server = MetastoreServer(use_cases, probe.ping, _settings(config, ways_in.access, tls), rpc_metrics, ids)
+    server = MetastoreServer(use_cases, probe, _settings(config, ways_in.access, tls), rpc_metrics, ids)
     ways_in.on_change = server.use_access
     rotation = Rotation(ways_in.watched, tls, RotationMetrics(registry), log)
 
@@ -137,7 +137,7 @@ async def serve(config: ServeConfig) -> None:
         await probe.close()
 
 
-async def check(config: ServeConfig) -> None:
+async def check(config: CheckConfig) -> None:
     """Checks the ways in, warehouse and database, as `serve` does at its start.
 
     Raises:
@@ -152,7 +152,7 @@ async def check(config: ServeConfig) -> None:
         raise StartupFailure(one_line(error.message)) from error
 
 
-async def _open_ways_in(config: ServeConfig) -> tuple[LiveAccess, LiveTls | None]:
+async def _open_ways_in(config: CheckConfig) -> tuple[LiveAccess, LiveTls | None]:
     clock = SystemClock()
     try:
         ways_in = await asyncio.to_thread(LiveAccess, config.access, clock, log)
@@ -161,12 +161,17 @@ async def _open_ways_in(config: ServeConfig) -> tuple[LiveAccess, LiveTls | None
         raise StartupFailure(one_line(error.message)) from error
 
 
-async def _check_stores(config: ServeConfig) -> CheckedVending | None:
-    """Checks warehouse and database; returns how keys of the store are vended, whose check has not begun."""
+async def _check_stores(config: CheckConfig, *, may_migrate: bool = False) -> CheckedVending | None:
+    """Checks warehouse and database, which it may bring up to date; returns how keys of the store are vended.
+
+    The check of that vending has not begun.
+    """
     await asyncio.to_thread(check_warehouse, config.warehouse)
     vending = await asyncio.to_thread(_open_vending, config)
     await _reach_database(config.database_url, config.wait_for_database_s)
     try:
+        if may_migrate:
+            await asyncio.to_thread(migrate, config.database_url)
         newer = await asyncio.to_thread(check_current, config.database_url)
         if newer:
             log.warning("a newer version migrated the database, and this one can serve it", revision=newer)
@@ -176,7 +181,7 @@ async def _check_stores(config: ServeConfig) -> CheckedVending | None:
     return vending
 
 
-def _open_vending(config: ServeConfig) -> CheckedVending | None:
+def _open_vending(config: CheckConfig) -> CheckedVending | None:
     try:
         environment = read_environment()
         vend = open_vending(
@@ -191,7 +196,7 @@ def _open_vending(config: ServeConfig) -> CheckedVending | None:
         raise StartupFailure(one_line(error.message)) from error
 
 
-async def _check_durable(config: ServeConfig) -> None:
+async def _check_durable(config: CheckConfig) -> None:
     store = PostgresStore(config.database_url, pool_size=1, durability=config.durability)
     try:
         await store.check()

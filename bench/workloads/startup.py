@@ -5,4 +5,4 @@ from __future__ import annotations
 from bench import startup
 
 TITLE = "from the start of a process to its first result"
-PARTS = {"command": startup.measure_command, "pipeline": startup.measure_pipeline}
+PARTS = {"command": startup.measure_command, "pipeline": startup.measure_pipeline, "up": startup.measure_up}

@@ -73,12 +73,13 @@ class _RootGroup(LakelogGroup):
         if cmd_name not in COMMANDS:
             return None
         with silent_interrupts():
-            # Before the command's module makes an Arrow array.
-            from lakelog.without_pandas import leave_pandas_out
-
-            leave_pandas_out()
             module = f"lakelog.cli.{_FOLDERS.get(cmd_name, 'commands')}.{cmd_name}"
             command: click.Command = getattr(import_module(module), cmd_name)
+            if "pyarrow" in sys.modules:
+                # Before the command makes an Arrow array.
+                from lakelog.without_pandas import leave_pandas_out
+
+                leave_pandas_out()
         return command
 
     def resolve_command(

@@ -136,6 +136,9 @@ def _make_printer(output: OutputFormat) -> Printer:
 def _connect(invocation: Invocation) -> Catalog:
     with silent_interrupts():
         import lakelog.sdk.catalog
+        from lakelog.without_pandas import leave_pandas_out
+
+        leave_pandas_out()
 
     return lakelog.connect(**invocation.connect_arguments())
 

@@ -18,6 +18,8 @@ from lakelog.embedded.supervisor import Component, Supervisor
 from lakelog.errors import InternalError, InvalidArgument, NotFound
 
 _MIGRATION_WITHIN_S = 120.0
+"""The start of a metastore may bring the tables of a large database up to date."""
+
 _BY_NAME = ("metastore", "compactor", "reader", "publisher")
 
 _BROKERS_VARIABLE = "LAKELOG_KAFKA_BROKERS"
@@ -176,12 +178,12 @@ class EmbeddedStack:
             if self._kafka is not None:
                 self._add("kafka", self._kafka)
             if self._with_metastore:
-                self._migrate()
                 self.add_service(
                     "metastore",
                     self._metastore_arguments(),
                     environment=self._database_environment,
                     is_ready=lambda: is_serving(self.target),
+                    ready_within_s=_MIGRATION_WITHIN_S,
                 )
             if self._with_compactor:
                 self.add_compactor()
@@ -206,6 +208,7 @@ class EmbeddedStack:
         name: str = "",
         environment: Mapping[str, str] | None = None,
         is_ready: Callable[[], bool] | None = None,
+        ready_within_s: float = 60.0,
         final_codes: Mapping[int, str] | None = None,
         waiting_codes: Mapping[int, str] | None = None,
     ) -> None:
@@ -217,6 +220,7 @@ class EmbeddedStack:
             name: The unique name of the component and its log; by default the service.
             environment: Further variables.
             is_ready: See `ManagedProcess`.
+            ready_within_s: See `ManagedProcess`.
             final_codes: See `ManagedProcess`.
             waiting_codes: See `ManagedProcess`.
         """
@@ -226,6 +230,7 @@ class EmbeddedStack:
             log_name=name,
             environment=environment,
             is_ready=is_ready,
+            ready_within_s=ready_within_s,
             final_codes=final_codes,
             waiting_codes=waiting_codes,
         )
@@ -248,6 +253,10 @@ class EmbeddedStack:
     def run(self, stop: threading.Event) -> None:
         """Restarts what dies until the event is set, then stops everything; see `Supervisor.run`."""
         self._supervisor.run(stop)
+
+    def wait(self) -> None:
+        """Blocks until there is something for `step` to do, or for some seconds."""
+        self._supervisor.wait()
 
     def step(self) -> None:
         """Checks once for dead components, and begins to restart them; see `Supervisor.step`. Rotates large logs."""
@@ -301,20 +310,9 @@ class EmbeddedStack:
         self._supervisor.add(part, needs)
         self._components[name] = part
 
-    def _migrate(self) -> None:
-        migration = self._service_process(
-            "metastore", ["migrate"], log_name="migrate", environment=self._database_environment
-        )
-        migration.start()
-        try:
-            code = migration.wait(_MIGRATION_WITHIN_S)
-        finally:
-            migration.stop()
-        if code != 0:
-            raise migration.failure(f"ended with exit code {code}: the database was not brought to this version's form")
-
     def _metastore_arguments(self) -> list[str]:
-        arguments = ["serve", "--warehouse", self.warehouse, "--listen", self.target]
+        # It brings the database up to date itself: another process for that would take as long to start as this one.
+        arguments = ["serve", "--migrate", "--warehouse", self.warehouse, "--listen", self.target]
         return [*arguments, "--insecure-dev", "--metrics-port", str(self.metrics_port)]
 
     @property
@@ -330,6 +328,7 @@ class EmbeddedStack:
         log_name: str = "",
         environment: Mapping[str, str] | None = None,
         is_ready: Callable[[], bool] | None = None,
+        ready_within_s: float = 60.0,
         final_codes: Mapping[int, str] | None = None,
         waiting_codes: Mapping[int, str] | None = None,
     ) -> ManagedProcess:
@@ -339,6 +338,7 @@ class EmbeddedStack:
             service_command(service, arguments),
             log=self.folder / "logs" / f"{name}.log",
             is_ready=is_ready,
+            ready_within_s=ready_within_s,
             # A catalog that the shell names is another one.
             environment=service_environment(
                 service, {**self._environment, "LAKELOG_CATALOG": "", **(environment or {})}

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from lakelog.clock import Clock, SystemClock
+from lakelog.embedded.exits import Exits
 from lakelog.errors import LakelogError
 
 _log = logging.getLogger(__name__)
@@ -22,7 +23,8 @@ _FIRST_DELAY_S = 0.5
 _LONGEST_DELAY_S = 30.0
 _STEADY_AFTER_S = 60.0
 """A component that ran for so long is healthy: after its next death the first delay applies again."""
-_POLL_EVERY_S = 0.25
+LOOK_EVERY_S = 5.0
+"""The longest pause between two steps: ends of components and of restarts wake the supervisor, all else can wait."""
 _STARTS_END_WITHIN_S = 5.0
 """How long a stop waits for running starts, which take a second or two; started components can end in order."""
 _ENDED_AGAIN_EVERY_S = 0.1
@@ -34,6 +36,11 @@ class Component(Protocol):
     @property
     def name(self) -> str:
         """Its name in messages."""
+        ...
+
+    @property
+    def pid(self) -> int | None:
+        """The id of its process, whose end is its end; None before the first start."""
         ...
 
     @property
@@ -76,6 +83,7 @@ class _Watch:
     # A thread that starts the component holds this, so that there are never two starts at once.
     starting: threading.Lock = field(default_factory=threading.Lock)
     restart: threading.Thread | None = None
+    is_restarted: bool = False
     started_s: float = 0.0
     deaths_in_a_row: int = 0
     restart_at_s: float | None = None
@@ -105,6 +113,7 @@ class Supervisor:
         needs = needs or {}
         self._watches = [_Watch(one, frozenset(needs.get(one.name, ()))) for one in components]
         self._is_stopping = threading.Event()
+        self._exits = Exits()
 
     def add(self, component: Component, needs: Collection[str] = ()) -> None:
         """Starts one more component, after the others; raises as its `start`."""
@@ -150,6 +159,23 @@ class Supervisor:
             elif not watch.is_given_up:
                 self._see_ended(watch)
 
+    def wait(self) -> None:
+        """Blocks until there is something for `step` to do; not for longer than `LOOK_EVERY_S`."""
+        now_s = self._clock.monotonic_s()
+        pids, left_s = [], LOOK_EVERY_S
+        for watch in self._watches:
+            if _is_starting(watch) or watch.is_given_up:
+                continue
+            if watch.component.is_running:
+                pids.append(watch.component.pid)
+            elif watch.restart_at_s is None:
+                # It has ended since the last step.
+                return
+            elif not self._lacks(watch):
+                # One that lacks another waits for that one's restart, whose end ends this wait.
+                left_s = min(left_s, watch.restart_at_s - now_s)
+        self._exits.wait([pid for pid in pids if pid is not None], max(left_s, 0.0))
+
     def settle(self, within_s: float | None = None) -> bool:
         """Blocks until no restart runs, for at most so many seconds; None: without a limit.
 
@@ -191,7 +217,7 @@ class Supervisor:
             watch.restart_at_s = now_s + delay_s
             self._report_ended(watch, delay_s)
         elif now_s >= watch.restart_at_s and not self._lacks(watch):
-            watch.restart_at_s = None
+            watch.restart_at_s, watch.is_restarted = None, False
             watch.restart = threading.Thread(target=self._restart, args=(watch,), name=f"start-{name}", daemon=True)
             watch.restart.start()
 
@@ -217,6 +243,10 @@ class Supervisor:
             if watch.waits_for is None:
                 # Not "runs again": it has only just started.
                 _log.warning("%s was started again", name)
+        finally:
+            # Its thread lives for another moment, and whoever is woken must not take that for a start.
+            watch.is_restarted = True
+            self._exits.wake()
 
     def _end_restart(self, watch: _Watch) -> None:
         # Repeatedly: the process of the start may not have existed yet.
@@ -238,9 +268,16 @@ class Supervisor:
 
     def run(self, stop: threading.Event) -> None:
         """Steps until the event is set, then stops all."""
+
+        def wake() -> None:
+            stop.wait()
+            self._exits.wake()
+
+        threading.Thread(target=wake, name="supervisor-stop", daemon=True).start()
         try:
-            while not stop.wait(_POLL_EVERY_S):
+            while not stop.is_set():
                 self.step()
+                self.wait()
         finally:
             self.stop()
 
@@ -251,7 +288,7 @@ class Supervisor:
 
 
 def _is_starting(watch: _Watch) -> bool:
-    return watch.restart is not None and watch.restart.is_alive()
+    return watch.restart is not None and watch.restart.is_alive() and not watch.is_restarted
 
 
 def _delay_after_death_s(watch: _Watch, now_s: float) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -64,7 +66,8 @@ class HttpEndpoint:
         self._server = ThreadingHTTPServer((host, port), Handler)
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, name="http endpoint", daemon=True)
+        self._is_stopping = False
+        self._thread = threading.Thread(target=self._serve, name="http endpoint", daemon=True)
 
     def start(self) -> None:
         """Starts to answer."""
@@ -73,9 +76,17 @@ class HttpEndpoint:
     def stop(self) -> None:
         """Stops; idempotent."""
         if self._thread.is_alive():
-            self._server.shutdown()
+            self._is_stopping = True
+            with contextlib.suppress(OSError):
+                # Wakes the thread: a socket that listens no more counts as readable.
+                self._server.socket.shutdown(socket.SHUT_RDWR)
             self._thread.join()
         self._server.server_close()
+
+    def _serve(self) -> None:
+        # `serve_forever` would wake up twice a second to look whether it is to end.
+        while not self._is_stopping:
+            self._server.handle_request()
 
 
 def open_beside(

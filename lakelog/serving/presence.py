@@ -32,17 +32,20 @@ if TYPE_CHECKING:
     from lakelog.client.metastore.metastore import Metastore
     from lakelog.serving.logging_setup import Logger
 
-INTERVAL_S: Final = 5.0
-"""The time between two reports."""
+INTERVAL_S: Final = 15.0
+"""The time between two reports. A report wakes two processes and the database: it is most of what idle services do."""
 
-TTL_S: Final = 20.0
+TTL_S: Final = 60.0
 """How long a report counts. After two lost reports a service is shown as silent, after four as gone."""
 
 REFUSED_INTERVAL_S: Final = 60.0
 """The pause if the metastore refuses reports: the token may only read, or the metastore knows no presence."""
 
 _STATE_INTERVAL_S: Final = 0.5
-"""How soon a change of state is noticed: people watch how a service starts and drains."""
+"""How soon another state is noticed of a service that is not running yet: people watch how it starts."""
+
+_RUNNING_INTERVAL_S: Final = 2.0
+"""How soon it is noticed that a running service drains."""
 
 _LAST_REPORT_S: Final = 4.0
 """How long the end of a service waits for its last report."""
@@ -150,7 +153,8 @@ class Presence:
     def _run(self) -> None:
         while not self._ending.is_set():
             self.step()
-            self._ending.wait(_STATE_INTERVAL_S)
+            is_running = self._reported is ServiceState.RUNNING
+            self._ending.wait(_RUNNING_INTERVAL_S if is_running else _STATE_INTERVAL_S)
         self.leave()
 
     def _attempt(self, state: ServiceState, work: tuple[str, ...]) -> None:

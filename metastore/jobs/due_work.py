@@ -21,6 +21,7 @@ from lakelog.errors import OutcomeUnknown, Unavailable
 from lakelog.format.commit.facts import TableHead
 from lakelog.format.jobs.job import DueJob
 
+from ..alarm import Alarm
 from ..store.records import TableRecord, WorkCursor
 from ..store.transaction import Store, Transaction, run_transaction
 from .requests import make_due
@@ -79,10 +80,16 @@ class DueWork:
         self._jobs_due = jobs_due
         self._touched: dict[str, None] = {}
         self._next_check_s = clock.monotonic_s()
+        self._alarm = Alarm(clock)
 
     def touch(self, table_uuid: str) -> None:
         """Has a table planned by the next step."""
         self._touched[table_uuid] = None
+        self._alarm.tell()
+
+    async def wait(self) -> None:
+        """Returns once a table was touched, or it is time to search for forgotten ones."""
+        await self._alarm.wait()
 
     async def step(self) -> int:
         """Plans the touched tables, and now and then the forgotten ones; returns how many it planned.
@@ -97,6 +104,7 @@ class DueWork:
             forgotten = await run_transaction(self._store, lambda tx: tx.list_unplanned(_TABLES_A_POLL))
             self._touched.update(dict.fromkeys(forgotten))
             self._next_check_s = self._clock.monotonic_s() + RECOVER_EVERY_S
+        self._alarm.set(self._next_check_s - self._clock.monotonic_s())
         planned = 0
         for table_uuid in tuple(self._touched):
             if table_uuid not in self._touched:

@@ -46,8 +46,9 @@ MAX_TEXT: Final = 4096
 ANNOUNCED: Final = "jobs"
 """The name that metastores on one store announce to each other when jobs may be due."""
 
-_POLL_EVERY_S: Final = 10.0
-"""How often a waiting call asks the store at least: a lost announcement of another metastore costs no more."""
+_POLL_EVERY_S: Final = 30.0
+"""How often a waiting call asks the store at least, and as long as one waits at most. A lost announcement of another
+metastore costs no more; it is lost only if that one dies in the moment after a commit."""
 
 _SHORTEST_PAUSE_S: Final = 0.01
 """A job that is due at this moment but could not be taken is locked by a process that is about to take it, or that
@@ -73,16 +74,24 @@ class Jobs:
         watches: Notifies other metastores.
         limits: How many tables may be named.
         touched: Called with tables for which more may be due because a job has ended.
+        changed: Called when jobs may have become due.
     """
 
     def __init__(
-        self, store: Store, clock: Clock, watches: WatchHub, limits: Limits, touched: Callable[[str], None]
+        self,
+        store: Store,
+        clock: Clock,
+        watches: WatchHub,
+        limits: Limits,
+        touched: Callable[[str], None],
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._watches = watches
         self._limits = limits
         self._touched = touched
+        self._changed = changed
         self._waiting: set[asyncio.Event] = set()
         self._changelogs_in_row = 0
         # Until it ends, jobs that became due were announced a moment ago.
@@ -283,6 +292,7 @@ class Jobs:
 
     def _notify(self) -> None:
         self._wake()
+        self._changed()
         self._watches.announce(ANNOUNCED)
         self._is_unreported = False
         self._pause = asyncio.get_running_loop().call_later(_REPORT_EVERY_S, self._end_pause)

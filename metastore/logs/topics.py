@@ -46,7 +46,10 @@ log = logging.getLogger(__name__)
 
 _TOPICS_A_STEP: Final = 100
 _PAUSE_S: Final = 5.0
-"""Between two searches for unfinished work of other processes."""
+"""Between two searches for unfinished work, while there is some."""
+
+_IDLE_PAUSE_S: Final = 30.0
+"""Between two searches that find none: how late the work of a metastore that has died is finished."""
 
 
 class LogTopics:
@@ -63,6 +66,7 @@ class LogTopics:
         self._due = asyncio.Event()
         self._working: dict[str, asyncio.Task[int]] = {}
         self._passed_over = False
+        self._pause_s = _PAUSE_S
 
     def resolve(self, options: Mapping[str, str]) -> dict[str, str]:
         """A new table's options with its brokers in them; see `Brokers.resolve`."""
@@ -189,7 +193,7 @@ class LogTopics:
             Unavailable, OutcomeUnknown: The store is lost; a later step finds what is due.
         """
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._due.wait(), _PAUSE_S)
+            await asyncio.wait_for(self._due.wait(), self._pause_s)
         self._due.clear()
         await self._begin_due()
 
@@ -207,6 +211,7 @@ class LogTopics:
 
     async def _begin_due(self) -> list[asyncio.Task[int]]:
         due = await run_transaction(self._store, lambda tx: tx.list_unsettled_topics(ABANDONED_MS, _TOPICS_A_STEP))
+        self._pause_s = _PAUSE_S if due else _IDLE_PAUSE_S
         by_brokers: dict[str, list[LogTopic]] = {}
         for topic in due:
             by_brokers.setdefault(str(sorted(topic.options.items())), []).append(topic)

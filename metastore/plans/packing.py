@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from lakelog.clock import Clock, SystemClock
 from lakelog.format.tables.files import FILE_SCHEMA
 
+from ..alarm import Alarm
 from ..heavy_work import HeavyWork, WorkThreads
 from ..store.records import Chunk, FileQuery, NewChunk, Packed
 from ..store.transaction import Store, Transaction, run_transaction
@@ -93,13 +94,15 @@ class Packer:
         self._store = store
         self._threads = work.plans
         self._min_unpacked = min_unpacked
-        self._clock = clock or SystemClock()
-        self._has_cause = True
-        self._next_search_s = self._clock.monotonic_s()
+        self._alarm = Alarm(clock or SystemClock())
 
     def touch(self) -> None:
         """Notes that files were committed, so that the next `step_if_touched` packs."""
-        self._has_cause = True
+        self._alarm.tell()
+
+    async def wait(self) -> None:
+        """Returns once there may be something to pack."""
+        await self._alarm.wait()
 
     async def step_if_touched(self) -> int:
         """`step`, if there may be something to pack: a metastore without commits does not search all heads each second.
@@ -107,18 +110,17 @@ class Packer:
         Raises:
             Unavailable, OutcomeUnknown: The store is lost; the next call tries again.
         """
-        if not self._has_cause and self._clock.monotonic_s() < self._next_search_s:
+        if not self._alarm.is_due:
             return 0
-        # Before the search: what is committed meanwhile is a new cause.
-        self._has_cause = False
+        self._alarm.set(RECOVER_EVERY_S)
         try:
             packed = await self.step()
         except BaseException:
-            self._has_cause = True
+            self._alarm.tell()
             raise
-        # Of more tables than one step packs, the rest is left.
-        self._has_cause = self._has_cause or packed > 0
-        self._next_search_s = self._clock.monotonic_s() + RECOVER_EVERY_S
+        if packed:
+            # Of more tables than one step packs, the rest is left.
+            self._alarm.tell()
         return packed
 
     async def step(self) -> int:

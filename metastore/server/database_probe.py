@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+
 import psycopg
 
 from lakelog.errors import InvalidArgument, Unavailable
@@ -52,6 +55,22 @@ class DatabaseProbe:
             _finish(connection)
             raise
         self._connection = connection
+
+    async def pause(self, seconds: float) -> None:
+        """Waits so long, or until the server has ended the connection of the last check."""
+        if self._connection is None:
+            await asyncio.sleep(seconds)
+            return
+        loop, socket = asyncio.get_running_loop(), self._connection.pgconn.socket
+        has_ended = asyncio.Event()
+        # A server sends almost nothing unasked but the end of the connection, and the next check learns what it was.
+        loop.add_reader(socket, has_ended.set)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await has_ended.wait()
+        finally:
+            loop.remove_reader(socket)
 
     async def close(self) -> None:
         """Ends the connection; idempotent."""

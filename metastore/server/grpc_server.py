@@ -84,7 +84,7 @@ class ServerSettings:
         max_connection_age_s: When a client is asked to open a new connection; 0: never.
         max_in_flight: Commits read ahead on one stream.
         heartbeat_s: Between empty messages of a silent watch.
-        health_interval_s: Between checks of the database.
+        health_interval_s: Between checks of a database that does not answer.
         grace_s: How long running calls may take when the server ends.
     """
 

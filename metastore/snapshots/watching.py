@@ -53,6 +53,13 @@ _SNAPSHOT_BYTES: Final = 256
 _LOADS_AT_ONCE: Final = 2
 """How many watchers read from the store at once, so that thousands that catch up leave connections to calls."""
 
+QUIET_POLL_S: Final = 10.0
+"""Between two polls while nothing is committed. A lost announcement costs a watcher no more; it is lost only if another
+metastore dies between a commit and its announcement."""
+
+_STIRRED_S: Final = 30.0
+"""How long after a commit, of this process or announced by another, polls come as often as they may."""
+
 _MAX_TAIL: Final = 2000
 """Snapshots of a watched table kept in memory: twice what one event holds."""
 
@@ -140,6 +147,7 @@ class WatchHub:
         self._watchers: set[_Watcher] = set()
         self._to_announce: set[str] = set()
         self._announce_soon = asyncio.Event()
+        self._quiet_from_s = 0.0
         self._closed = False
         self._loads = asyncio.Semaphore(_LOADS_AT_ONCE)
         self.listeners: list[Callable[[frozenset[str]], None]] = []
@@ -147,6 +155,7 @@ class WatchHub:
 
     def committed(self, table_uuid: str, snapshots: Sequence[Snapshot], complete: int) -> None:
         """Adds durable new snapshots of a table, in rising order; no changelog is pending up to `complete`."""
+        self._stir()
         self._to_announce.add(table_uuid)
         self._announce_soon.set()
         table = self._tables.get(table_uuid)
@@ -212,25 +221,37 @@ class WatchHub:
         finally:
             self._close_watcher(watcher, [position.table_uuid for position in positions])
 
+    async def wait_while_quiet(self) -> None:
+        """Returns when it is time for the next poll: soon, unless nothing has been committed for a while."""
+        if asyncio.get_running_loop().time() >= self._quiet_from_s:
+            await asyncio.sleep(QUIET_POLL_S)
+
     async def step_poll(self) -> None:
         """Checks once whether heads of watched tables have moved. Runs every few seconds, and after announcements."""
         await self._poll(list(self._tables))
 
     async def step_announce(self) -> None:
-        """Waits for a commit, then notifies other metastores on the same store."""
+        """Waits for a commit, then notifies other metastores on the same store.
+
+        Raises:
+            Unavailable, OutcomeUnknown: The store is lost; the next call notifies of the same.
+        """
         await self._announce_soon.wait()
         self._announce_soon.clear()
         tables, self._to_announce = self._to_announce, set()
         try:
             await self._store.announce(tables)
-        except LakelogError as error:
-            # The others find it by polling.
-            log.warning("could not announce %d tables: %s", len(tables), error)
+        except BaseException:
+            # The others would find it by polling, but that is rare.
+            self._to_announce |= tables
+            self._announce_soon.set()
+            raise
 
     async def run_listen(self) -> None:
         """Follows the announcements of other metastores, until the store is closed."""
         async with aclosing(self._store.listen()) as announcements:
             async for announced in announcements:
+                self._stir()
                 for listener in self.listeners:
                     listener(announced)
                 try:
@@ -243,6 +264,9 @@ class WatchHub:
         self._closed = True
         for watcher in self._watchers:
             watcher.woken.set()
+
+    def _stir(self) -> None:
+        self._quiet_from_s = asyncio.get_running_loop().time() + _STIRRED_S
 
     async def _poll(self, table_uuids: list[str]) -> None:
         if not table_uuids:

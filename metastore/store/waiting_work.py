@@ -107,6 +107,15 @@ class WaitingWork:
     logs: LogLags = LogLags()
     consumers: tuple[ConsumerLags, ...] = ()
 
+    @property
+    def has_any(self) -> bool:
+        """Whether anything waits, so that its age rises by itself."""
+        return (
+            any(queue.due_count + queue.resting_count + queue.leased_count for queue in self.queues)
+            or self.logs.lagging_count > 0
+            or any(lags.most_snapshots for lags in self.consumers)
+        )
+
 
 @dataclass(frozen=True)
 class MeasuredWork:

@@ -12,6 +12,7 @@ from typing import Final
 from lakelog.clock import Clock
 from lakelog.errors import LakelogError
 
+from ..alarm import Alarm
 from ..metrics import Metrics
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.waiting_work import MeasuredWork, WaitingWork
@@ -26,6 +27,9 @@ core, up to the longest pause."""
 
 LONGEST_PAUSE_MS: Final = 120_000
 """Scalers must not decide on older figures. It bounds the pause from a measurement of 0.6 seconds on."""
+
+REST_S: Final = 60.0
+"""While nothing waits and nothing is committed, another measurement would find the same."""
 
 STALE_S: Final = 60.0
 """Figures that could not be read again for so long are shown no more: a scaler then holds the number of replicas."""
@@ -45,6 +49,15 @@ class WorkMeasuring:
         self._clock = clock
         self._levels = WorkLevels(metrics)
         self._shown_s = clock.monotonic_s()
+        self._alarm = Alarm(clock)
+
+    def touch(self) -> None:
+        """Notes that something may wait now."""
+        self._alarm.tell()
+
+    async def wait(self) -> None:
+        """Returns once a measurement may find something new."""
+        await self._alarm.wait()
 
     async def step(self) -> None:
         """Measures, if no metastore has done so lately, and shows the result.
@@ -52,15 +65,21 @@ class WorkMeasuring:
         Raises:
             Unavailable, OutcomeUnknown: The store is lost.
         """
+        is_told = self._alarm.is_told
+        self._alarm.set(REST_S)
         try:
             measured = await run_transaction(self._store, self._measure)
         except LakelogError:
+            self._alarm.tell()
             if self._clock.monotonic_s() - self._shown_s >= STALE_S:
                 self._levels.clear()
             raise
         self._shown_s = self._clock.monotonic_s()
         if measured.work is not None:
             self._levels.show(measured.work, measured.age_ms)
+        # What it was told of may be newer than the measurement of another.
+        if measured.work is None or measured.work.has_any or (is_told and measured.age_ms > 0):
+            self._alarm.tell()
 
     async def _measure(self, tx: Transaction) -> MeasuredWork:
         found = await tx.find_measured_work()

@@ -32,6 +32,10 @@ SERVICE: Final = reader_pb2.DESCRIPTOR.services_by_name["ReaderService"].full_na
 _POLL_EVERY_S: Final = 2.0
 """Between two polls of the metastore, which give health and lag."""
 
+_IDLE_POLL_EVERY_S: Final = 10.0
+"""Between two polls of a metastore that answers, while there is no subscription: one that is opened meanwhile, and the
+metastore is away, fails by itself."""
+
 _MORE_STREAMS: Final = 64
 """Beside the subscriptions: probes, and callers that are refused because there is no room. There is no such limit of
 all connections together: a caller without a token would reach it with health checks alone."""
@@ -182,7 +186,8 @@ class ReaderServer:
 
     async def _poll(self) -> None:
         while True:
-            await asyncio.sleep(_POLL_EVERY_S)
+            is_idle = self.serving and not self._servicer.pumps
+            await asyncio.sleep(_IDLE_POLL_EVERY_S if is_idle else _POLL_EVERY_S)
             await self.step()
 
     def _measure(self, reached: dict[str, int]) -> int:

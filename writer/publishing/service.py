@@ -25,6 +25,10 @@ from .topics.membership import PublisherMembership, fair_share
 POLL_EVERY_S: Final = 1.0
 """How late a new table, or a table without a publisher, is noticed."""
 
+IDLE_POLL_EVERY_S: Final = 5.0
+"""How late the first table with a log is noticed. Most metastores have none, and a look wakes two processes and the
+database."""
+
 _STOP_WITHIN_S: Final = 30.0
 
 
@@ -69,6 +73,7 @@ class PublisherService:
         self._stop = threading.Event()
         self._replicas = 1
         self._missing: frozenset[TableName] = frozenset()
+        self._has_logs = False
         self._answered_s = clock.monotonic_s()
         self._has_answered = False
 
@@ -106,7 +111,8 @@ class PublisherService:
         try:
             while not self._stop.is_set():
                 self._poll()
-                self._stop.wait(POLL_EVERY_S)
+                is_idle = self._has_answered and not self._has_logs
+                self._stop.wait(IDLE_POLL_EVERY_S if is_idle else POLL_EVERY_S)
         finally:
             self._end()
 
@@ -135,6 +141,7 @@ class PublisherService:
             if not self._tables or info.name in self._tables
         }
         self._report_missing(self._tables - {info.name for info in logs.values()})
+        self._has_logs = bool(logs)
         if logs:
             # Each time: a dead replica counts only as long as its tables are leased, so they are taken over at once.
             self._replicas = self._membership.count()

@@ -33,7 +33,6 @@ from lakelog.privacy.process import keep_private
 if TYPE_CHECKING:
     from lakelog.embedded.stack import EmbeddedStack
 
-_POLL_EVERY_S: Final = 0.25
 _LONGEST_WORDS: Final = 300
 _PIPELINE_SUFFIXES: Final = (".yaml", ".yml")
 _FINAL_CODES: Final = {
@@ -215,7 +214,7 @@ def up(
                 is_ready = True
                 events.ready(facts, time.monotonic() - began_s)
                 while True:
-                    time.sleep(_POLL_EVERY_S)
+                    stack.wait()
                     stack.step()
         except KeyboardInterrupt:
             return ExitCode.FINE if is_ready else ExitCode.INTERRUPTED

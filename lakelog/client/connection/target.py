@@ -7,13 +7,14 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
-
-import grpc
+from typing import TYPE_CHECKING, Final
 
 from lakelog.client.connection.tokens import TOKEN, Token
 from lakelog.errors import InvalidArgument
 from lakelog.privacy.redaction import blot_out_forms
+
+if TYPE_CHECKING:
+    import grpc
 
 DEFAULT_PORT: Final = 7450
 _HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?")
@@ -117,6 +118,9 @@ class TlsFiles:
         Raises:
             InvalidArgument: A file cannot be read; the message names it.
         """
+        # Not above: a command that only reads an address needs no gRPC.
+        import grpc
+
         return grpc.ssl_channel_credentials(
             root_certificates=None if self.ca is None else _read_pem(self.ca, "ca", self.origin),
             private_key=None if self.key is None else _read_pem(self.key, "key", self.origin),

@@ -32,9 +32,15 @@ def as_long_as_a_notice(total_s: float, _arguments: Mapping[str, Any]) -> float:
 
 
 # Both return Any: a type checker cannot see that `_Method` puts a function in its place, with the protocol's signature.
-def read() -> Any:
-    """A method without an effect; every failure of the transport is repeated."""
-    return _Method(lambda calls, _retries, _arguments: calls.read)
+def read(*, within_s: float | None = None) -> Any:
+    """A method without an effect; every failure of the transport is repeated.
+
+    Args:
+        within_s: The limit of one try and of all tries, in place of those that other calls have.
+    """
+    return _Method(
+        lambda calls, _retries, _arguments: functools.partial(calls.read, deadline_s=within_s, total_s=within_s)
+    )
 
 
 def mutation(

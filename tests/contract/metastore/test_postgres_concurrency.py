@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import Any, ClassVar
 
 import pytest
 
 from lakelog.client.metastore.metastore import Watch, WatchPosition
-from lakelog.errors import CommitConflict, Fenced, LakelogError
+from lakelog.errors import CommitConflict, Fenced, LakelogError, Unavailable
 from lakelog.format.commit.facts import FileFacts
 from lakelog.format.commit.request import INPUT_GONE, CommitRequest, RemoveFiles
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
 from metastore.postgres.store import PostgresStore, PostgresTransaction
+from metastore.snapshots import watching
 from metastore.testing import InProcessMetastore
 from tests.contract.metastore.pausing import paused_store
 from tests.support.metastore.making import append, compaction, empty, make_change, make_file, make_table, snapshot_ids
@@ -26,11 +28,20 @@ from tests.support.metastore.opening import open_in_process
 
 
 @pytest.fixture
-def pair(migrated_url: str) -> Iterator[tuple[InProcessMetastore, InProcessMetastore]]:
-    one, other = open_in_process(migrated_url), open_in_process(migrated_url)
-    yield one, other
-    one.close()
-    other.close()
+def pair_of(migrated_url: str) -> Iterator[Callable[[], tuple[InProcessMetastore, InProcessMetastore]]]:
+    """Opens them when a test has set what they read at their start."""
+    with ExitStack() as opened:
+        yield lambda: (
+            opened.enter_context(closing(open_in_process(migrated_url))),
+            opened.enter_context(closing(open_in_process(migrated_url))),
+        )
+
+
+@pytest.fixture
+def pair(
+    pair_of: Callable[[], tuple[InProcessMetastore, InProcessMetastore]],
+) -> tuple[InProcessMetastore, InProcessMetastore]:
+    return pair_of()
 
 
 def outcome(call: Callable[[], Any]) -> Any:
@@ -291,9 +302,22 @@ def test_the_commit_of_one_metastore_is_pushed_by_the_other(
     reader.join()
 
 
+def only_poll_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Nothing counts as recent, so that polls are as rare as they may be."""
+    monkeypatch.setattr(watching, "_STIRRED_S", 0.0)
+    monkeypatch.setattr(watching, "QUIET_POLL_S", seconds)
+
+
+@pytest.mark.parametrize("is_quiet", [False, True])
 def test_a_lost_announcement_is_found_by_polling(
-    pair: tuple[InProcessMetastore, InProcessMetastore], monkeypatch: pytest.MonkeyPatch
+    pair_of: Callable[[], tuple[InProcessMetastore, InProcessMetastore]],
+    monkeypatch: pytest.MonkeyPatch,
+    is_quiet: bool,
 ) -> None:
+    if is_quiet:
+        only_poll_after(monkeypatch, 0.5)
+    pair = pair_of()
+
     async def say_nothing(self: PostgresStore, table_uuids: object) -> None: ...
 
     monkeypatch.setattr(PostgresStore, "announce", say_nothing)
@@ -303,5 +327,28 @@ def test_a_lost_announcement_is_found_by_polling(
     threading.Event().wait(0.3)
     pair[0].commit(empty(table, 1))
     assert reported.wait(10.0)
+    watch.close()
+    reader.join()
+
+
+def test_an_announcement_that_fails_is_sent_again(
+    pair_of: Callable[[], tuple[InProcessMetastore, InProcessMetastore]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_poll_after(monkeypatch, 3600.0)
+    pair = pair_of()
+    table = make_table(pair[0])
+    watch = pair[1].watch([WatchPosition(table.table_uuid, 0)])
+    reported, reader = follow(watch)
+    threading.Event().wait(0.3)
+    announce, failures = PostgresStore.announce, [Unavailable("the database is away for a moment")]
+
+    async def fail_once(self: PostgresStore, names: Collection[str]) -> None:
+        if failures:
+            raise failures.pop()
+        await announce(self, names)
+
+    monkeypatch.setattr(PostgresStore, "announce", fail_once)
+    pair[0].commit(empty(table, 1))
+    assert reported.wait(20.0)
     watch.close()
     reader.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -58,6 +59,22 @@ class Replica:
     def step(self) -> None:
         self._metastore.run(self._measuring.step())
 
+    @property
+    def rests(self) -> bool:
+        """Whether only time makes it measure again."""
+
+        async def wait() -> None:
+            await asyncio.wait_for(self._measuring.wait(), 0.05)
+
+        try:
+            self._metastore.run(wait())
+        except TimeoutError:
+            return True
+        return False
+
+    def touch(self) -> None:
+        self._measuring.touch()
+
     def shown(self, name: str, **labels: str) -> float | None:
         return self._registry.get_sample_value(f"lakelog_metastore_{name}", labels or {"of": ""})
 
@@ -77,6 +94,24 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def move(metastore: InProcessMetastore, table: TableInfo, consumer_id: str, snapshot_id: int, holder: str) -> None:
     (opened,) = metastore.open_consumer(consumer_id, [table.table_uuid], holder)
     metastore.advance_consumer(consumer_id, [ConsumerPosition(table.table_uuid, opened.epoch, snapshot_id)])
+
+
+def test_it_rests_while_nothing_waits_until_it_is_told(metastore: InProcessMetastore) -> None:
+    replica, other = Replica(metastore), Replica(metastore)
+    assert not replica.rests, "nothing is measured yet"
+    replica.step()
+    assert replica.rests
+    other.touch()
+    other.step()
+    assert not other.rests, "it was told of something that the measurement of the first may not contain"
+
+
+@pytest.mark.usefixtures("at_once")
+def test_control_it_does_not_rest_while_something_waits(metastore: InProcessMetastore) -> None:
+    replica, table = Replica(metastore), make_table(metastore)
+    metastore.request_jobs(table.table_uuid, COMPACT, [to_bucket_scope(b"", 0)], {STRATEGY: FULL})
+    replica.step()
+    assert not replica.rests
 
 
 @pytest.mark.usefixtures("at_once")

@@ -183,7 +183,9 @@ time.sleep(600)
     eventually(lambda: state_of(pid) in ("", "Z"))
 
 
-def test_the_supervisor_restarts_what_dies_and_stops_all(tmp_path: Path) -> None:
+def test_the_supervisor_restarts_what_dies_and_stops_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nothing but the end of a process, of a restart or of the test wakes it.
+    monkeypatch.setattr("lakelog.embedded.supervisor.LOOK_EVERY_S", 3600.0)
     one, two = python(SLEEP, tmp_path / "1"), python(SLEEP, tmp_path / "2")
     supervisor = Supervisor([one, two])
     supervisor.start()
@@ -193,6 +195,9 @@ def test_the_supervisor_restarts_what_dies_and_stops_all(tmp_path: Path) -> None
     thread = threading.Thread(target=supervisor.run, args=(stop,))
     thread.start()
     eventually(lambda: one.is_running and one.pid != first)
+    second = one.pid
+    one.kill()
+    eventually(lambda: one.is_running and one.pid != second)
     stop.set()
     thread.join(20)
     assert not thread.is_alive()

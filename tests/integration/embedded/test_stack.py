@@ -24,16 +24,14 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 parser = argparse.ArgumentParser()
 verbs = parser.add_subparsers(dest="verb", required=True)
-migrate = verbs.add_parser("migrate")
 serve = verbs.add_parser("serve")
 for flag in ("--warehouse", "--listen", "--metrics-port"):
     serve.add_argument(flag, required=True)
-serve.add_argument("--insecure-dev", action="store_true", required=True)
+for flag in ("--insecure-dev", "--migrate"):
+    serve.add_argument(flag, action="store_true", required=True)
 chosen = parser.parse_args()
 with psycopg.connect(os.environ["LAKELOG_DATABASE_URL"].replace("+psycopg", ""), autocommit=True) as connection:
-    if chosen.verb == "migrate":
-        connection.execute("CREATE TABLE IF NOT EXISTS started (at timestamptz)")
-        sys.exit(0)
+    connection.execute("CREATE TABLE IF NOT EXISTS started (at timestamptz)")
     connection.execute("INSERT INTO started VALUES (now())")
 server = grpc.server(ThreadPoolExecutor(2))
 servicer = health.HealthServicer()
@@ -105,17 +103,8 @@ def test_a_foreign_database_takes_the_place_of_our_own(tmp_path: Path, postgres_
     assert not (tmp_path / "stack" / "postgres").exists()
 
 
-def test_a_failing_migration_stops_what_runs(tmp_path: Path, fake_metastore: Path) -> None:
-    fake_metastore.write_text("raise SystemExit('the database is newer than this program')")
-    stack = EmbeddedStack(tmp_path / "stack")
-    with pytest.raises(Unavailable, match=r"migrate ended with exit code 1(.|\n)*newer than this program"):
-        stack.start()
-    assert stack.postgres is not None
-    assert not stack.postgres.is_running
-
-
 def test_a_service_that_ends_at_once_stops_what_runs(tmp_path: Path, fake_metastore: Path) -> None:
-    fake_metastore.write_text("import sys; sys.exit(0 if 'migrate' in sys.argv else 'the warehouse cannot be written')")
+    fake_metastore.write_text("raise SystemExit('the warehouse cannot be written')")
     stack = EmbeddedStack(tmp_path / "stack")
     with pytest.raises(Unavailable, match=r"metastore ended with exit code 1(.|\n)*cannot be written"):
         stack.start()
@@ -145,9 +134,7 @@ def test_a_stack_with_a_kafka(tmp_path: Path) -> None:
 
 
 def test_services_know_which_brokers_tables_may_name(tmp_path: Path, fake_metastore: Path) -> None:
-    fake_metastore.write_text(
-        "import os, sys; sys.exit(0 if 'migrate' in sys.argv else os.environ['LAKELOG_KAFKA_BROKERS'])"
-    )
+    fake_metastore.write_text("import os, sys; sys.exit(os.environ['LAKELOG_KAFKA_BROKERS'])")
     brokers = {"LAKELOG_KAFKA_BROKERS": "elsewhere:9092"}
     stack = EmbeddedStack(
         tmp_path, kafka=True, kafka_bootstrap_servers="one:1,two:2", environment={**os.environ, **brokers}
@@ -160,8 +147,7 @@ def test_services_know_which_brokers_tables_may_name(tmp_path: Path, fake_metast
 
 def test_services_do_not_see_the_catalog_that_the_shell_names(tmp_path: Path, fake_metastore: Path) -> None:
     fake_metastore.write_text(
-        "import os, sys; found = os.environ['LAKELOG_CATALOG'], os.environ['X']\n"
-        "sys.exit(0 if 'migrate' in sys.argv else repr(found))"
+        "import os, sys; found = os.environ['LAKELOG_CATALOG'], os.environ['X']\nsys.exit(repr(found))"
     )
     # X is the control: other variables arrive.
     stack = EmbeddedStack(tmp_path, environment={**os.environ, "LAKELOG_CATALOG": "web", "X": "x"})

@@ -285,13 +285,18 @@ class RunningServer:
         if isinstance(self.use_cases, ScriptedUseCases):
             self.use_cases.events = asyncio.Queue()
         metrics = RpcMetrics(self.registry)
-        server = MetastoreServer(self.use_cases, self._probe, self._settings, metrics, RandomIds())
+        server = MetastoreServer(self.use_cases, self, self._settings, metrics, RandomIds())
         await server.start()
         return server
 
-    async def _probe(self) -> None:
+    async def ping(self) -> None:
+        """As of the server's probe."""
         if self.database_error is not None:
             raise self.database_error
+
+    async def pause(self, seconds: float) -> None:
+        """As of the server's probe; short, as nothing wakes it."""
+        await asyncio.sleep(min(seconds, 0.05))
 
     def lose_database(self) -> None:
         self.database_error = Unavailable("gone")

@@ -168,11 +168,11 @@ def test_a_killed_service_is_silent_then_gone_and_then_removed(
         return None if found is None else found.liveness
 
     assert liveness(killed) is Liveness.PRESENT
-    wait_until(lambda: liveness(killed) is Liveness.SILENT)
+    wait_until(lambda: liveness(killed) is Liveness.SILENT, within_s=60)
     shown = run_status(metastore.target)
     assert "1 compactor, 1 metastore; 1 silent" in shown
-    assert re.search(r"^compactor +silent for 1[0-9] s ", shown, re.MULTILINE)
-    wait_until(lambda: liveness(killed) is Liveness.GONE)
+    assert re.search(r"^compactor +silent for [345][0-9] s ", shown, re.MULTILINE)
+    wait_until(lambda: liveness(killed) is Liveness.GONE, within_s=60)
     shown = run_status(metastore.target)
     assert "1 compactor, 1 metastore; 1 gone" in shown
     assert re.search(r"^compactor +gone for [0-9]+ s ", shown, re.MULTILINE)

@@ -48,8 +48,7 @@ async def _running(
     use_cases = make_use_cases(store)
     background = Background(use_cases)
     settings = ServerSettings(host="127.0.0.1", port=0, tls=None, access=access, grace_s=2)
-    probe = store.check if isinstance(store, PostgresStore) else _is_there
-    server = MetastoreServer(use_cases, probe, settings, RpcMetrics(CollectorRegistry()), RandomIds())
+    server = MetastoreServer(use_cases, _Probe(store), settings, RpcMetrics(CollectorRegistry()), RandomIds())
     background.start()
     await server.start()
     try:
@@ -61,8 +60,16 @@ async def _running(
         await store.close()
 
 
-async def _is_there() -> None:
-    """Memory always is."""
+class _Probe:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def ping(self) -> None:
+        if isinstance(self._store, PostgresStore):
+            await self._store.check()
+
+    async def pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
 
 def _make_use_cases(store: Store) -> UseCases:

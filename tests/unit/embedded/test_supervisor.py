@@ -30,6 +30,7 @@ class Fake:
         self.name = name
         self.events = events
         self.is_running = False
+        self.pid: int | None = None
         self.fails = False
         self.final_words: str | None = None
         self.waiting_words: str | None = None

@@ -89,13 +89,13 @@ def test_it_reports_at_once_and_every_few_seconds(world: World) -> None:
     world.step_after(0)
     for _ in range(10):
         world.step_after(INTERVAL_S / 10)
-    assert [report.uptime_ms for report in world.reports] == [0, 5_000]
+    assert [report.uptime_ms for report in world.reports] == [0, 15_000]
     (first, second) = world.reports
     assert (first.kind, first.metrics, first.version, first.ttl_ms) == (
         "compactor",
         "host:9464",
         lakelog.__version__,
-        20_000,
+        60_000,
     )
     assert first.pid > 0
     assert first.host
@@ -255,10 +255,10 @@ def test_addresses_of_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     ("silent_ms", "liveness"),
     [
         (0, Liveness.PRESENT),
-        (9_999, Liveness.PRESENT),
-        (10_000, Liveness.SILENT),
-        (19_999, Liveness.SILENT),
-        (20_000, Liveness.GONE),
+        (29_999, Liveness.PRESENT),
+        (30_000, Liveness.SILENT),
+        (59_999, Liveness.SILENT),
+        (60_000, Liveness.GONE),
     ],
 )
 def test_what_missing_reports_mean(silent_ms: int, liveness: Liveness) -> None:

@@ -17,7 +17,7 @@ from lakelog.format.tables.table import TableName
 from lakelog.serving.lease import LEASE_HELD
 from metastore.testing import InProcessMetastore
 from writer.publishing.metrics import PublisherMetrics
-from writer.publishing.service import PublisherService
+from writer.publishing.service import IDLE_POLL_EVERY_S, POLL_EVERY_S, PublisherService
 from writer.publishing.topics.membership import PublisherMembership
 
 
@@ -128,6 +128,22 @@ def test_without_logs_no_lease_is_asked_for(metastore: InProcessMetastore, monke
     for call in ("acquire_lease", "renew_lease", "release_lease"):
         monkeypatch.setattr(metastore, call, lambda *_: pytest.fail("a lease was asked for"))
     service.step()
+
+
+def test_without_logs_it_looks_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = _World([])
+    service = make_service(world)
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        world.logs = [make_info(1)]
+        if len(pauses) == 2:
+            service.stop()
+
+    monkeypatch.setattr(service._stop, "wait", pause)
+    service.run()
+    assert pauses == [IDLE_POLL_EVERY_S, POLL_EVERY_S]
 
 
 def test_what_others_hold_or_was_not_asked_for_is_left_alone() -> None:
