@@ -20,10 +20,12 @@ from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
 from lakelog.serving.presence import Activity, make_presence
 from lakelog.serving.stopping import on_signals
+from lakelog.serving.streams.checkpoint_lock import CheckpointLock
 from lakelog.serving.streams.spark_log_file import choose_spark_log
 from lakelog.serving.streams.spark_process import let_workers_import
 from lakelog.spark.connection import make_connection, open_metastore
 from lakelog.spark.session.session import StartingSession
+from lakelog.spark.session.warm_up import warm_up
 
 from .config import RunConfig, read_environment
 from .streams.checking import check_stream
@@ -82,7 +84,7 @@ def _run_in(
         lakelog.spark.install(spark, target)
         return spark
 
-    shared = Shared(start_spark, session.discard)
+    shared = Shared(start_spark, warm_up)
     runners = [_make_runner(config, stream, shared, metastore, metrics, log) for stream in streams]
 
     def is_ready() -> bool:
@@ -133,6 +135,7 @@ def _make_runner(
 ) -> StreamRunner:
     clock = SystemClock()
     own_log = log.bind(stream=stream.name)
+    lock = CheckpointLock(stream.checkpoint)
 
     def make_lease(on_lost: Callable[[LakelogError], None]) -> LeaseRenewer:
         return LeaseRenewer(
@@ -144,6 +147,7 @@ def _make_runner(
             clock=clock,
             log=own_log,
             on_lost=on_lost,
+            lock=lock,
             work=f"stream '{stream.name}'",
         )
 

@@ -20,6 +20,7 @@ from lakelog.errors import LakelogError
 from lakelog.format.jobs.work import LeaseGrant
 from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
+from lakelog.serving.streams.exit_status import may_pass
 from lakelog.serving.streams.leased_stream import POLL_EVERY_S, Events, LeasedStream, WriteBatch, start_query
 
 from .checking import check_stream, to_options
@@ -40,14 +41,15 @@ class Shared:
 
     Args:
         start_spark: Makes the session.
-        spare_spark: Ends a session that was begun; called when no stream works under a lease.
+        warm_up: Has the session do once what batches do.
     """
 
-    def __init__(self, start_spark: Callable[[], SparkSession], spare_spark: Callable[[], None]) -> None:
+    def __init__(self, start_spark: Callable[[], SparkSession], warm_up: Callable[[SparkSession], None]) -> None:
         self.stopping: Final = threading.Event()
         """Set to finish the current batches, then end."""
         self._start_spark = start_spark
-        self._spare_spark = spare_spark
+        self._warm_up = warm_up
+        self._is_warm = False
         self._spark: SparkSession | None = None
         self.starting: Final = threading.Lock()
         """Held while a query starts: each starts Python processes, which time out on a busy machine."""
@@ -56,11 +58,19 @@ class Shared:
         self._leases = 0
 
     def spark(self) -> SparkSession:
-        """The session; made when a stream first needs it, so that an instance that waits costs little."""
+        """The session; made when a stream first needs it. Blocks meanwhile."""
         with self._lock:
             if self._spark is None:
                 self._spark = self._start_spark()
             return self._spark
+
+    def prepare(self) -> None:
+        """Has the session do once what batches do, so that a stream that is taken over goes on at once."""
+        spark = self.spark()
+        with self.starting:
+            if not self._is_warm:
+                self._is_warm = True
+                self._warm_up(spark)
 
     def request_in_turn(self, request: Callable[[], LeaseGrant]) -> LeaseGrant | None:
         """Requests a lease, one stream at a time and after instances that run fewer; None: stopped before."""
@@ -71,14 +81,7 @@ class Shared:
             grant = request()
             if grant.acquired:
                 self._count_lease(1)
-            else:
-                self._spare()
             return grant
-
-    def _spare(self) -> None:
-        with self._lock:
-            if self._spark is None and not self._leases:
-                self._spare_spark()
 
     def release(self) -> None:
         """Records that no work is done any more under a lease that was taken in turn."""
@@ -176,19 +179,36 @@ class StreamRunner:
 
     def _run_once(self) -> ExitStatus:
         self._lease = lease = self._make_lease(self._leased.lose)
-        return self._leased.run(lease, lambda: self._acquire_lease(lease), lambda: self._run_leased(lease))
+        return self._leased.run(lease, lambda: self._take(lease), lambda: self._run_leased(lease))
+
+    def _take(self, lease: LeaseRenewer) -> bool:
+        """Takes the lease with Spark running, so that who cannot start Spark takes it from none that can."""
+        if self._run_options.wait_for_lease and self._fits():
+            self._shared.spark()
+        return self._acquire_lease(lease)
+
+    def _fits(self) -> bool:
+        """Whether Spark is worth its start; what does not fit is found again, and reported, under the lease."""
+        try:
+            check_stream(self._metastore, self._stream)
+        except LakelogError as error:
+            return may_pass(error)
+        return True
 
     def _acquire_lease(self, lease: LeaseRenewer) -> bool:
         """Takes the lease, and waits for it if necessary; False when stopped meanwhile."""
         shared = self._shared
         return lease.acquire(
-            wait=self._run_options.wait_for_lease, stopping=shared.stopping, in_turn=shared.request_in_turn
+            wait=self._run_options.wait_for_lease,
+            stopping=shared.stopping,
+            wake=self._events.wake,
+            in_turn=shared.request_in_turn,
+            on_wait=shared.prepare,
         )
 
     def _run_leased(self, lease: LeaseRenewer) -> None:
         try:
             self._progress.lead(lease.epoch)
-            # Before Spark starts, which takes long: mismatches are reported at once.
             check_stream(self._metastore, self._stream)
             sink = make_sink(self._stream, lease)
             spark = self._shared.spark()

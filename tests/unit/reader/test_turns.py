@@ -11,7 +11,7 @@ from reader.streams.runner import Shared
 
 
 def test_a_stop_while_waiting_for_its_turn_requests_nothing() -> None:
-    shared = Shared(lambda: pytest.fail("Spark is not needed"), lambda: None)
+    shared = Shared(lambda: pytest.fail("Spark is not needed"), lambda _: None)
     taken = LeaseGrant(True, 1, "me", 1000)
     assert shared.request_in_turn(lambda: taken) is taken
     threading.Timer(0.05, shared.stopping.set).start()
@@ -21,7 +21,7 @@ def test_a_stop_while_waiting_for_its_turn_requests_nothing() -> None:
 def test_any_process_that_has_given_its_lease_back_need_not_let_others_go_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    shared = Shared(lambda: pytest.fail("Spark is not needed"), lambda: None)
+    shared = Shared(lambda: pytest.fail("Spark is not needed"), lambda _: None)
     pauses: list[float | None] = []
     monkeypatch.setattr(shared.stopping, "wait", pauses.append)
     for _ in range(2):

@@ -43,8 +43,9 @@ class World:
         parts: Any = self
         self.service = Service(
             pipeline,
+            check=lambda: None,
             start_spark=self.start_spark,
-            spare_spark=lambda: None,
+            warm_up=lambda _: None,
             make_writer=parts.make_writer,
             lease=parts,
             progress=parts,
@@ -63,7 +64,7 @@ class World:
         info = SimpleNamespace(table_uuid="1" * 32)
         checkpoint = SimpleNamespace(read_totals=lambda: None, last_done=lambda: -1, check_progress=lambda *_: None)
         metastore = SimpleNamespace(get_writer_progress=lambda *_: SimpleNamespace(last_identifier=None))
-        source = SimpleNamespace(refresh=lambda *_: self.fail("refresh"))
+        source = SimpleNamespace(refresh=lambda *_: self.fail("refresh"), plan=self.plan, close=lambda: None)
         return SimpleNamespace(info=info, checkpoint=checkpoint, metastore=metastore, source=source)
 
     def fail(self, where: str) -> None:
@@ -71,8 +72,13 @@ class World:
             self.failures[where] -= 1
             raise Unavailable(f"{where}: away")
 
-    def start_spark(self, _source: Any) -> Any:
+    def start_spark(self) -> Any:
+        return SimpleNamespace(sparkContext=self)
+
+    def plan(self, _batch_id: int) -> bool:
         raise InvalidArgument("so far")
+
+    def running(self) -> None: ...
 
     def acquire(self, **_: Any) -> bool:
         return True
