@@ -126,6 +126,7 @@ class Service:
         """What an instance does that waits for the lease: the first batch after it is as fast as any other."""
         if self._spark is not None:
             self._warm_up(self._spark)
+            self._log.info("ready to take over")
 
     def _run_leased(self) -> None:
         self._progress.lead(self._lease.epoch)
