@@ -24,7 +24,7 @@ from lakelog.serving.streams.checkpoint_lock import CheckpointLock
 from lakelog.serving.streams.spark_log_file import choose_spark_log
 from lakelog.serving.streams.spark_process import let_workers_import
 from lakelog.spark.connection import make_connection, open_metastore
-from lakelog.spark.session.session import StartingSession
+from lakelog.spark.session.session import StartingSession, is_on_this_machine
 from lakelog.spark.session.warm_up import warm_up
 
 from .config import RunConfig, read_environment
@@ -84,7 +84,7 @@ def _run_in(
         lakelog.spark.install(spark, target)
         return spark
 
-    shared = Shared(start_spark, warm_up)
+    shared = Shared(start_spark, warm_up if is_on_this_machine(config.spark_master) else None)
     runners = [_make_runner(config, stream, shared, metastore, metrics, log) for stream in streams]
 
     def is_ready() -> bool:

@@ -39,8 +39,9 @@ class Service:
     Args:
         pipeline: The pipeline.
         check: Checks table and source without the lease.
-        start_spark: Makes the session; called before the lease is taken.
-        warm_up: Has the session do once what batches do; called when the lease has to be waited for.
+        start_spark: Makes the session.
+        warm_up: Has the session do once what batches do; called when the lease has to be waited for. None: Spark starts
+            only under the lease, since an instance that waits would have executors of a cluster that others need.
         make_writer: Makes the batch writer, once there is a lease.
         lease: The pipeline's lease, not yet taken.
         progress: Gets the progress of the pipeline.
@@ -58,7 +59,7 @@ class Service:
         *,
         check: Callable[[], object],
         start_spark: Callable[[], SparkSession],
-        warm_up: Callable[[SparkSession], None],
+        warm_up: Callable[[SparkSession], None] | None,
         make_writer: Callable[[], BatchWriter],
         lease: LeaseRenewer,
         progress: Progress,
@@ -105,7 +106,7 @@ class Service:
 
     def _acquire_lease(self) -> bool:
         """Takes the lease with Spark running, so that who cannot start Spark takes it from none that can."""
-        if self._wait_for_lease and self._fits():
+        if self._wait_for_lease and self._warm_up is not None and self._fits():
             self._spark = self._start_spark()
         return self._lease.acquire(
             wait=self._wait_for_lease,
@@ -124,7 +125,7 @@ class Service:
 
     def _prepare(self) -> None:
         """What an instance does that waits for the lease: the first batch after it is as fast as any other."""
-        if self._spark is not None:
+        if self._spark is not None and self._warm_up is not None:
             self._warm_up(self._spark)
             self._log.info("ready to take over")
 

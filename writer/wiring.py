@@ -204,7 +204,7 @@ def make_service(
         pipeline,
         check=lambda: check_pipeline(metastore, pipeline),
         start_spark=start_spark,
-        warm_up=warm_up,
+        warm_up=warm_up if is_on_this_machine(config.spark_master) else None,
         make_writer=make_writer,
         lease=lease,
         progress=progress,

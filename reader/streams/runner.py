@@ -41,10 +41,11 @@ class Shared:
 
     Args:
         start_spark: Makes the session.
-        warm_up: Has the session do once what batches do.
+        warm_up: Has the session do once what batches do. None: Spark starts only under a lease, since an instance that
+            waits would have executors of a cluster that others need.
     """
 
-    def __init__(self, start_spark: Callable[[], SparkSession], warm_up: Callable[[SparkSession], None]) -> None:
+    def __init__(self, start_spark: Callable[[], SparkSession], warm_up: Callable[[SparkSession], None] | None) -> None:
         self.stopping: Final = threading.Event()
         """Set to finish the current batches, then end."""
         self._start_spark = start_spark
@@ -64,13 +65,17 @@ class Shared:
                 self._spark = self._start_spark()
             return self._spark
 
+    def start_first(self) -> None:
+        """Makes the session before any lease, unless it is on a cluster."""
+        if self._warm_up is not None:
+            self.spark()
+
     def prepare(self) -> None:
         """Has the session do once what batches do, so that a stream that is taken over goes on at once."""
-        spark = self.spark()
         with self.starting:
-            if not self._is_warm:
+            if self._warm_up is not None and self._spark is not None and not self._is_warm:
                 self._is_warm = True
-                self._warm_up(spark)
+                self._warm_up(self._spark)
 
     def request_in_turn(self, request: Callable[[], LeaseGrant]) -> LeaseGrant | None:
         """Requests a lease, one stream at a time and after instances that run fewer; None: stopped before."""
@@ -184,7 +189,7 @@ class StreamRunner:
     def _take(self, lease: LeaseRenewer) -> bool:
         """Takes the lease with Spark running, so that who cannot start Spark takes it from none that can."""
         if self._run_options.wait_for_lease and self._fits():
-            self._shared.spark()
+            self._shared.start_first()
         return self._acquire_lease(lease)
 
     def _fits(self) -> bool:

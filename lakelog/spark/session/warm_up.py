@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from lakelog.spark.session.session import is_on_this_machine
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -21,10 +19,8 @@ def warm_up(spark: SparkSession) -> None:
     """Runs small jobs like those of batches: rows through Python, by key, and through Python again. Blocks for seconds.
 
     They start Spark's Python processes, which import what tasks need, and have Java load, make and compile its classes.
-    On a cluster nothing is run, as its executors may not be there yet, or not at all.
+    Not for clusters, whose executors may not be there yet.
     """
-    if not is_on_this_machine(spark.sparkContext.master):
-        return
     count = spark.sparkContext.defaultParallelism
     for _ in range(_ROUNDS):
         numbers = spark.range(0, count, 1, count).mapInArrow(_pass_on, "id bigint")

@@ -89,9 +89,8 @@ def test_what_was_taken_without_the_lock_is_noted_once_it_is_there(
 
 
 def test_programs_that_a_holder_starts_do_not_keep_the_lock(tmp_path: Path) -> None:
-    code = HOLDER.replace(
-        "time.sleep(600)", "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=1)"
-    )
+    start = "import subprocess; print(subprocess.Popen(['sleep', '60'], stdout=subprocess.DEVNULL).pid, flush=True)"
+    code = HOLDER.replace("time.sleep(600)", start)
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True, check=True)
     try:
         lock, _ = take(tmp_path)
