@@ -91,10 +91,10 @@ class Checkpoint:
     def end(self, batch_id: int) -> None:
         """Notes that a batch is done, and forgets batches that are long done; idempotent."""
         self._note("commits", batch_id)
-        for part in ("offsets", "commits"):
-            for number in _numbers(self.spark_folder / part):
+        for folder in (self.spark_folder / "offsets", self.spark_folder / "commits"):
+            for number in _numbers(folder):
                 if number <= batch_id - _RETAINED:
-                    _remove(self.spark_folder / part, number)
+                    _remove(folder, number)
 
     def last_begun(self) -> int:
         """The last batch that was begun; -1: none."""

@@ -105,7 +105,7 @@ class Service:
         return self._leased.run(self._lease, self._acquire_lease, self._run_leased)
 
     def _acquire_lease(self) -> bool:
-        """Takes the lease with Spark running, so that who cannot start Spark takes it from none that can."""
+        """Takes the lease with Spark running: a process that cannot start Spark must not take it from one that can."""
         if self._wait_for_lease and self._warm_up is not None and self._fits():
             self._spark = self._start_spark()
         return self._lease.acquire(

@@ -129,7 +129,7 @@ class LeaseRenewer:
                 wake.clear()
 
         if self._lock is not None:
-            # Before the first request: who has a lease wrote it down while it had the lock.
+            # Before the first request: a holder writes its epoch down while it has the lock.
             self._lock.lock(lambda: None if wake is None else wake.set())
         while not stopping.is_set():
             try:

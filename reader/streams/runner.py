@@ -187,7 +187,7 @@ class StreamRunner:
         return self._leased.run(lease, lambda: self._take(lease), lambda: self._run_leased(lease))
 
     def _take(self, lease: LeaseRenewer) -> bool:
-        """Takes the lease with Spark running, so that who cannot start Spark takes it from none that can."""
+        """Takes the lease with Spark running: a process that cannot start Spark must not take it from one that can."""
         if self._run_options.wait_for_lease and self._fits():
             self._shared.start_first()
         return self._acquire_lease(lease)

@@ -4,7 +4,7 @@ A killed process leaves its lease behind, and the next one would wait until that
 lock of a file with the process, however that ends. So a process locks a file of its checkpoint before it requests the
 lease, and writes into it which epoch it got. The next process to get the lock finds the epoch of one that has ended.
 
-1. Only the lock's owner writes. So the file names the lease of a process that had the lock, and has ended.
+1. Only the lock's owner writes. So a process that gets the lock finds the lease of one that has ended.
 2. That says nothing about a process of another machine: some network file systems lock on each machine by itself. A
    copy of a checkpoint is another file. So what is written names the kernel and the file, and counts only there.
 3. Nothing else depends on it. Without the lock a process waits for the lease. Epochs protect the table (C3), also from
