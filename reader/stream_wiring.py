@@ -24,6 +24,7 @@ from lakelog.serving.streams.checkpoint_lock import CheckpointLock
 from lakelog.serving.streams.spark_log_file import choose_spark_log
 from lakelog.serving.streams.spark_process import let_workers_import
 from lakelog.spark.connection import make_connection, open_metastore
+from lakelog.spark.session.gateway import watch_java
 from lakelog.spark.session.session import StartingSession, is_on_this_machine
 from lakelog.spark.session.warm_up import warm_up
 
@@ -79,8 +80,13 @@ def _run_in(
     metastore, target = _open_metastore(config, streams)
     metrics = StreamMetrics()
 
+    def fail(error: LakelogError) -> None:
+        for runner in runners:
+            runner.fail(error)
+
     def start_spark() -> SparkSession:
         spark = session.wait()
+        watch_java(fail)
         lakelog.spark.install(spark, target)
         return spark
 

@@ -100,6 +100,11 @@ class Service:
         if self._spark is not None:
             self._spark.sparkContext.cancelAllJobs()
 
+    def fail(self, error: LakelogError) -> None:
+        """Ends the pipeline because Spark has ended, also one that waits for its lease; from any thread."""
+        self._events.stopping.set()
+        self._leased.lose(error)
+
     def run(self) -> ExitStatus:
         """Runs until the end; errors are logged and reported, never raised."""
         return self._leased.run(self._lease, self._acquire_lease, self._run_leased)

@@ -25,6 +25,7 @@ from lakelog.serving.streams.spark_process import keeping_interrupts
 from lakelog.spark.connection import make_connection, open_metastore
 from lakelog.spark.installation import install_for_writes
 from lakelog.spark.session.executors import EXECUTORS_WITHIN_S, wait_for_executors
+from lakelog.spark.session.gateway import watch_java
 from lakelog.spark.session.session import PendingSession, is_on_this_machine
 from lakelog.spark.session.warm_up import warm_up
 
@@ -188,6 +189,7 @@ def make_service(
     def start_spark() -> SparkSession:
         with keeping_interrupts():
             spark = session.wait()
+        watch_java(lambda error: service.fail(error))
         if not wait_for_executors(spark.sparkContext, clock, EXECUTORS_WITHIN_S):
             log.warning("no executor of Spark has come yet; batches wait for one", master=config.spark_master)
         install_for_writes(spark, target)

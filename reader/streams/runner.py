@@ -178,6 +178,11 @@ class StreamRunner:
             if exit_status is not ExitStatus.FENCED or is_over:
                 return exit_status
 
+    def fail(self, error: LakelogError) -> None:
+        """Ends the stream because Spark has ended, also one that waits for its lease; from any thread."""
+        self._shared.stopping.set()
+        self._leased.lose(error)
+
     def wake(self) -> None:
         """Makes it check whether to stop; from any thread."""
         self._events.wake.set()

@@ -41,7 +41,6 @@ class CheckpointLock:
         self._lock = threading.Lock()
         self._file: int | None = None
         self._is_locked = False
-        self._waiting: threading.Thread | None = None
         self._mine: tuple[str, int] | None = None
 
     def lock(self, on_locked: Callable[[], None]) -> None:
@@ -55,8 +54,7 @@ class CheckpointLock:
                 self._is_locked = True
             except BlockingIOError:
                 # The kernel wakes it in the moment in which the owner ends.
-                waiting = threading.Thread(target=self._wait, args=(file, on_locked), name="checkpoint", daemon=True)
-                waiting.start()
+                threading.Thread(target=self._wait, args=(file, on_locked), name="checkpoint", daemon=True).start()
             except OSError:
                 self._close()
 

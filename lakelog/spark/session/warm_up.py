@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ROUNDS: Final = 3
-"""Java compiles what it has run some times; after three of these small jobs a first batch takes no longer than the
-second one."""
+"""Java compiles what it has run some times. Three rounds take five seconds on two cores."""
 
 
 def warm_up(spark: SparkSession) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from lakelog.serving.streams.checkpoint_lock import FILE_NAME
@@ -67,7 +68,10 @@ def test_one_that_was_killed_goes_on_at_once_if_it_finds_its_own_checkpoint(worl
 
 
 def test_two_of_one_name_do_not_take_the_lease_from_each_other(world: World) -> None:
-    """The second one waits; told to stop, it ends in good order, and the first one has noticed nothing."""
+    """The second one waits; told to stop, it ends in good order, and the first one has noticed nothing.
+
+    One whose Spark has died waits no longer.
+    """
     file = world.write_pipeline(trigger="{interval: 100 ms}")
     world.add_files(2)
     first = world.start(*AN_HOUR)
@@ -78,10 +82,13 @@ def test_two_of_one_name_do_not_take_the_lease_from_each_other(world: World) -> 
     world.write_pipeline(trigger="{interval: 100 ms}")
     twin = world.start(*AN_HOUR)
     world.until(lambda: all("waiting for the lease" in waiting.text() for waiting in (stranger, twin)))
-    for waiting in (stranger, twin):
-        waiting.send(signal.SIGTERM)
-        assert waiting.wait() == 0, waiting.text()
-        assert "stopped before the lease was taken" in waiting.text()
+    twin.send(signal.SIGTERM)
+    assert twin.wait() == 0, twin.text()
+    assert "stopped before the lease was taken" in twin.text()
+    (java,) = (child for child in psutil.Process(stranger.process.pid).children() if child.name() == "java")
+    java.kill()
+    assert stranger.wait() == 1, stranger.text()
+    assert "Java of Spark has ended with exit code -9" in stranger.text()
     world.add_files(2)
     world.until(lambda: len(world.ids()) >= world.next_row)
     assert world.has_all_rows_once()

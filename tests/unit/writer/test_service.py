@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from lakelog.clock import SystemClock
-from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound, Unavailable
+from lakelog.errors import Fenced, InternalError, InvalidArgument, LakelogError, NotFound, Unavailable
 from lakelog.serving.streams import leased_stream
 from lakelog.serving.streams.leased_stream import Events
 from writer.exit_status import ExitStatus
@@ -30,7 +30,7 @@ class World:
         self.exit_status: str | None = None
         self.events = Events()
         self.steps: list[str] = []
-        self.misfit: LakelogError | None = None
+        self.mismatch: LakelogError | None = None
         self.spark_failure: LakelogError | None = None
         self.is_held = False
         self.cancelled = 0
@@ -81,8 +81,8 @@ class World:
 
     def check_pipeline(self) -> Any:
         self.steps.append("check")
-        if self.misfit is not None:
-            raise self.misfit
+        if self.mismatch is not None:
+            raise self.mismatch
 
     def start_spark(self) -> Any:
         self.steps.append("start")
@@ -102,7 +102,7 @@ class World:
         self.steps.append("take")
         if self.is_held:
             on_wait()
-        return True
+        return not self.events.stopping.is_set()
 
     def release(self) -> None: ...
 
@@ -146,10 +146,12 @@ class Batches(World):
         self.left = list(left)
         self.done: list[int] = []
         self.pauses: list[float] = []
+        self.on_pause: Callable[[], None] = lambda: None
         self.events.wake.wait = self.pause  # type: ignore[method-assign]
 
     def pause(self, timeout: float | None = None) -> bool:
         self.pauses.append(timeout or 0.0)
+        self.on_pause()
         if not self.left:
             self.events.stopping.set()
         return True
@@ -194,8 +196,8 @@ def test_starts_spark_before_it_takes_the_lease_and_warms_it_only_while_it_waits
 
 def test_what_does_not_fit_is_reported_under_the_lease_and_starts_no_spark(tmp_path: Path) -> None:
     world = Batches(tmp_path)
-    world.misfit = NotFound("no such table")
-    world.service._make_writer = world.check_pipeline  # type: ignore[assignment]
+    world.mismatch = NotFound("no such table")
+    world.service._make_writer = world.check_pipeline
     assert world.service.run() is ExitStatus.MISSING
     assert world.steps == ["check", "take", "check"]
     assert world.exit_status == "no such table"
@@ -203,7 +205,7 @@ def test_what_does_not_fit_is_reported_under_the_lease_and_starts_no_spark(tmp_p
 
 def test_a_metastore_that_is_away_keeps_spark_from_nothing(tmp_path: Path) -> None:
     world = Batches(tmp_path)
-    world.misfit = Unavailable("away")
+    world.mismatch = Unavailable("away")
     assert world.service.run() is ExitStatus.FINE
     assert world.steps == ["check", "start", "take"]
 
@@ -237,10 +239,23 @@ def test_a_lost_lease_ends_the_jobs_of_spark(tmp_path: Path) -> None:
     world.events.lost.clear()
     write = world.write
 
-    def lose_and_write(spark: Any, batch_id: int) -> Any:
+    def lose_and_write(_spark: Any, batch_id: int) -> Any:
         world.service.lose(Fenced("another has it"))
-        return write(spark, batch_id)
+        return write(None, batch_id)
 
     world.write = lose_and_write  # type: ignore[method-assign]
     assert world.service.run() is ExitStatus.FENCED
     assert world.cancelled == 1
+
+
+def test_without_its_spark_neither_one_that_waits_nor_one_that_works_goes_on(tmp_path: Path) -> None:
+    ended = InternalError("Java has ended")
+    waiting = Batches(tmp_path)
+    waiting.is_held = True
+    waiting.service._warm_up = lambda _: waiting.service.fail(ended)
+    assert waiting.service.run() is ExitStatus.FAILED
+    assert (waiting.steps, waiting.exit_status) == (["check", "start", "take"], "Java has ended")
+    working = Batches(tmp_path, 0, 0)
+    working.on_pause = lambda: working.service.fail(ended)
+    assert working.service.run() is ExitStatus.FAILED
+    assert (working.done, working.exit_status) == ([0], "Java has ended")
