@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -29,3 +31,26 @@ def test_any_process_that_has_given_its_lease_back_need_not_let_others_go_first(
     shared.release()
     shared.request_in_turn(lambda: LeaseGrant(False, 1, "other", 1000))
     assert pauses == [0.0, 0.5, 0.5]
+
+
+def test_spark_starts_before_any_lease_and_is_warmed_once_for_all_streams_that_wait() -> None:
+    steps: list[str] = []
+    session: Any = SimpleNamespace()
+
+    def start() -> Any:
+        steps.append("start")
+        return session
+
+    shared = Shared(start, lambda found: steps.append("warm" if found is session else "other"))
+    shared.prepare()
+    assert steps == [], "a stream that does not fit needs none"
+    for _ in range(2):
+        shared.start_first()
+        shared.prepare()
+    assert steps == ["start", "warm"]
+
+
+def test_on_a_cluster_spark_starts_under_a_lease() -> None:
+    shared = Shared(lambda: pytest.fail("its executors would take room from others"), None)
+    shared.start_first()
+    shared.prepare()
