@@ -9,11 +9,13 @@ start. Leases and all other times are what they are by default.
 from __future__ import annotations
 
 import contextlib
+import os
 import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +37,7 @@ from lakelog.testing import EmbeddedStack, embedded_stack
 ROWS: Final = 10
 METASTORE_S: Final = 3
 PUBLISHER_S: Final = 5
+PIPELINE_S: Final = 10
 WITHIN_S: Final = 180.0
 _SCHEMA: Final = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
 _LOGGED: Final = {"log.system": "kafka"}
@@ -186,7 +189,7 @@ def measure_reader(bench: Bench) -> Iterator[Figure]:
 
 
 def measure_pipeline(bench: Bench) -> Iterator[Figure]:
-    """To the next row of a pipeline of the writer, on Spark."""
+    """To the next row of a pipeline of the writer: of one that is alone, and of one of two."""
     folder = bench.folder / "writer"
     with embedded_stack(folder) as stack, lakelog.connect(stack.target) as catalog:
         table = _make_table(catalog, "ingested")
@@ -206,10 +209,28 @@ def measure_pipeline(bench: Bench) -> Iterator[Figure]:
             draft.rename(source / f"{number:06d}.csv")
             _wait_for(lambda: table.scan().count() >= files.taken * ROWS, "the rows are in the table")
 
-        with _running(stack, "writer", ["run", str(file)], _target(stack), name="pipeline") as process:
+        arguments = ["run", str(file)]
+        with _running(stack, "writer", arguments, _target(stack), name="pipeline-1") as process:
             ingest()
-            yield _compare("writer pipeline: the next row", Killed(process, ingest), _pairs(bench), None)
+            yield _compare("writer pipeline, alone: the next row", Killed(process, ingest), _pairs(bench), PIPELINE_S)
+            with _running(stack, "writer", arguments, _target(stack), name="pipeline-2") as other:
+                taken_over_s = []
+                for number in range(_pairs(bench)):
+                    active, standby = (other, process) if number % 2 else (process, other)
+                    _wait_for(partial(_is_standby, standby), "the other one is ready to take over")
+                    begun_s = time.perf_counter()
+                    active.kill()
+                    ingest()
+                    taken_over_s.append(time.perf_counter() - begun_s)
+                    active.start()
+                yield absolute("writer pipeline, one of two: the next row", "s", taken_over_s)
         check_equal("rows", table.scan().count(), files.taken * ROWS)
+
+
+def _is_standby(process: ManagedProcess) -> bool:
+    """Whether the last line of a pipeline's log says that it waits, with a session that is warm."""
+    lines = process.log.read_text().splitlines()
+    return bool(lines) and '"ready to take over"' in lines[-1]
 
 
 def _pairs(bench: Bench) -> int:
@@ -280,7 +301,8 @@ def _running(
         name or service,
         service_command(service, arguments),
         log=Path(stack.folder) / "logs" / f"{name or service}-killed.log",
-        environment=service_environment(service, environment),
+        # With HOME and PATH: Spark finds the machine's Java, and its classes as an earlier start left them.
+        environment=service_environment(service, {**os.environ, **environment}),
         working_directory=stack.folder,
         is_ready=is_ready,
     )

@@ -117,14 +117,13 @@ def _run(folder: Path, rows: int, catalog: Catalog, target: str) -> Start:
 
 _EVENTS: Final = {
     "starting": "imports are done",
-    "lease taken": "lease is taken",
+    "lease taken": "Spark runs, lease is taken",
     "batch committed": "rows are in the table",
 }
 
 
 def _watch_checkpoint(process: subprocess.Popen[bytes], state: Path, note: Callable[[str], None]) -> None:
     seen = {
-        "query begins": state / "spark" / "metadata",
         "first batch is planned": state / "files" / "0000000000.json",
         "first batch begins": state / "spark" / "offsets" / "0",
     }

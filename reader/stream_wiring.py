@@ -20,10 +20,13 @@ from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
 from lakelog.serving.presence import Activity, make_presence
 from lakelog.serving.stopping import on_signals
+from lakelog.serving.streams.checkpoint_lock import CheckpointLock
 from lakelog.serving.streams.spark_log_file import choose_spark_log
 from lakelog.serving.streams.spark_process import let_workers_import
 from lakelog.spark.connection import make_connection, open_metastore
-from lakelog.spark.session.session import StartingSession
+from lakelog.spark.session.gateway import watch_java
+from lakelog.spark.session.session import StartingSession, is_on_this_machine
+from lakelog.spark.session.warm_up import warm_up
 
 from .config import RunConfig, read_environment
 from .streams.checking import check_stream
@@ -77,12 +80,17 @@ def _run_in(
     metastore, target = _open_metastore(config, streams)
     metrics = StreamMetrics()
 
+    def fail(error: LakelogError) -> None:
+        for runner in runners:
+            runner.fail(error)
+
     def start_spark() -> SparkSession:
         spark = session.wait()
+        watch_java(fail)
         lakelog.spark.install(spark, target)
         return spark
 
-    shared = Shared(start_spark, session.discard)
+    shared = Shared(start_spark, warm_up if is_on_this_machine(config.spark_master) else None)
     runners = [_make_runner(config, stream, shared, metastore, metrics, log) for stream in streams]
 
     def is_ready() -> bool:
@@ -133,6 +141,7 @@ def _make_runner(
 ) -> StreamRunner:
     clock = SystemClock()
     own_log = log.bind(stream=stream.name)
+    lock = CheckpointLock(stream.checkpoint)
 
     def make_lease(on_lost: Callable[[LakelogError], None]) -> LeaseRenewer:
         return LeaseRenewer(
@@ -144,6 +153,7 @@ def _make_runner(
             clock=clock,
             log=own_log,
             on_lost=on_lost,
+            lock=lock,
             work=f"stream '{stream.name}'",
         )
 

@@ -5,9 +5,10 @@ The steps, and the effect of a crash after each:
 1. The lease is checked, so that an instance that was replaced does nothing at all.
 2. A batch that the table has already is only counted: nothing is read or written.
 3. Dead letters of an earlier try are deleted. After a crash here the batch was never begun.
-4. Tasks read the batch's input, write dead letters and the data files of an open attempt, which no reader sees.
+4. Tasks, or for few rows the driver program, read the batch's input, write dead letters and the data files of an open
+   attempt, which no reader sees.
 5. The commit: from here on step 2 applies forever. It has the lease's epoch, and is refused if that is outdated.
-6. The totals are recorded, then Spark records that the batch is done.
+6. The totals are recorded, then the checkpoint notes that the batch is done.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 import lakelog.spark
 from lakelog.client.metastore.metastore import Metastore
@@ -26,14 +27,17 @@ from lakelog.errors import DataCorrupted
 from lakelog.format.tables.table import TableInfo
 from lakelog.results import WriteResult
 from lakelog.serving.lease import LeaseRenewer
+from lakelog.spark.session.executors import find_parallelism
+from lakelog.spark.session.session import is_on_this_machine
 from lakelog.spark.types import to_spark_schema
 
 from .checkpoint import CHECKPOINT_PROPERTY, Checkpoint, Totals
+from .few_rows import read_few_rows
 from .pipeline.spec import Mode, Pipeline
 from .progress import DoneBatch
 from .records.coercion import Coercion
 from .records.dead_letters import count_letters, delete_letters, marked_folder
-from .source import Source
+from .source import BatchTasks, Source
 from .source_progress import PlannedBatch
 
 
@@ -55,11 +59,11 @@ class BatchWriter:
     clock: Clock
     marks_letters: bool = False
 
-    def write(self, taken: DataFrame, batch_id: int) -> DoneBatch:
+    def write(self, spark: SparkSession, batch_id: int) -> DoneBatch:
         """Does a batch, or finds that it is done.
 
         Args:
-            taken: What each task reads.
+            spark: Runs the tasks.
             batch_id: The batch's number.
 
         Raises:
@@ -81,16 +85,16 @@ class BatchWriter:
         if already_applied:
             snapshot_id = progress.snapshot_id if progress.last_identifier == batch_id else None
         else:
-            result = self._write(taken, planned)
+            result = self._write(spark, planned)
             snapshot_id, already_applied = result.snapshot_id, result.already_applied
         totals, rows, letters = self._count(batch_id, snapshot_id)
         return DoneBatch(planned, rows, letters, totals, self.clock.monotonic_s() - began_s, already_applied)
 
-    def _write(self, taken: DataFrame, planned: PlannedBatch) -> WriteResult:
+    def _write(self, spark: SparkSession, planned: PlannedBatch) -> WriteResult:
         pipeline, batch_id = self.pipeline, planned.batch_id
         if pipeline.dead_letters is not None:
             delete_letters(pipeline.dead_letters, pipeline.name, batch_id)
-        rows = taken.mapInArrow(self.source.reader(batch_id), to_spark_schema(self.coercion.output, nullable=True))
+        rows = self._read(spark, self.source.split(batch_id, 2 * find_parallelism(spark.sparkContext)))
         with self._marked_letters(batch_id):
             return lakelog.spark.write(
                 rows,
@@ -102,6 +106,16 @@ class BatchWriter:
                 properties={**planned.properties, **to_properties(pipeline, self.checkpoint, batch_id)},
                 fence=self.lease.fence,
             )
+
+    def _read(self, spark: SparkSession, tasks: BatchTasks) -> DataFrame:
+        """The rows of a batch, read already if they are few; on a cluster its machines read them."""
+        schema = to_spark_schema(self.coercion.output, nullable=True)
+        if is_on_this_machine(spark.sparkContext.master):
+            few = read_few_rows(tasks, self.coercion.output)
+            if few is not None:
+                return spark.createDataFrame(few, schema)
+        # One number for each task: a row of `range` and its partition are the same.
+        return spark.range(0, tasks.count, 1, tasks.count).mapInArrow(tasks.read, schema)
 
     def _marked_letters(self, batch_id: int) -> AbstractContextManager[None]:
         folder = self.pipeline.dead_letters

@@ -3,7 +3,7 @@
     pipeline.json   whose it is
     files/          which files each batch takes (`files/batch_log.py`)
     offsets/        or which offsets of a topic (`kafka/offset_log.py`)
-    spark/          Spark's own: offsets of batches begun, commits of batches done
+    spark/          the batches begun (`offsets/`) and done (`commits/`), as streaming queries of Spark note theirs
     totals.json     rows and dead letters up to a batch
 
 A batch is applied once because the metastore knows the pipeline's batches by number. So no other checkpoint than the
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,10 +24,14 @@ from lakelog.format.commit.request import WriterProgress
 from lakelog.serving.streams.exit_status import CHECKPOINT_MISFIT
 from lakelog.storage.objects.durable import synchronise
 
+from .durable_json import write_once
 from .pipeline.spec import Pipeline
 
 CHECKPOINT_PROPERTY: Final = "pipeline.checkpoint"
 """A property of each snapshot that a pipeline makes: the identity of its checkpoint."""
+
+_RETAINED: Final = 100
+"""Newest batches that stay noted: after a restore of the table's database they can be taken again."""
 
 
 @dataclass(frozen=True)
@@ -78,20 +81,31 @@ class Checkpoint:
 
     @property
     def spark_folder(self) -> Path:
-        """Spark's own folder."""
+        """Where batches are noted."""
         return self.folder / "spark"
 
+    def begin(self, batch_id: int) -> None:
+        """Notes that a planned batch begins, durably, before anything of it can be committed; idempotent."""
+        self._note("offsets", batch_id)
+
+    def end(self, batch_id: int) -> None:
+        """Notes that a batch is done, and forgets batches that are long done; idempotent."""
+        self._note("commits", batch_id)
+        for folder in (self.spark_folder / "offsets", self.spark_folder / "commits"):
+            for number in _numbers(folder):
+                if number <= batch_id - _RETAINED:
+                    _remove(folder, number)
+
     def last_begun(self) -> int:
-        """The last batch for which Spark wrote an offset; -1: none."""
-        return _last_number(self.spark_folder / "offsets")
+        """The last batch that was begun; -1: none."""
+        return max(_numbers(self.spark_folder / "offsets"), default=-1)
 
     def last_done(self) -> int:
-        """The last batch that Spark has recorded as done; -1: none."""
-        return _last_number(self.spark_folder / "commits")
+        """The last batch that is noted as done; -1: none."""
+        return max(_numbers(self.spark_folder / "commits"), default=-1)
 
-    def forget_spark(self) -> None:
-        """Removes what Spark has recorded: the query begins again with batch 0."""
-        shutil.rmtree(self.spark_folder, ignore_errors=True)
+    def _note(self, part: str, batch_id: int) -> None:
+        write_once(self.spark_folder / part / str(batch_id), {"batch": batch_id})
 
     def read_totals(self) -> Totals:
         """The totals up to the last recorded batch.
@@ -112,7 +126,7 @@ class Checkpoint:
         _write(self.folder / "totals.json", asdict(totals))
 
     def set_back(self, progress: WriterProgress, source: BatchPlans) -> range:
-        """Sets Spark's records back to the table's last batch, if the table has lost some; idempotent.
+        """Sets what is noted back to the table's last batch, if the table has lost some; idempotent.
 
         The plans of the lost batches stay, so that these take the same input again. So do the totals, which count each
         batch once.
@@ -131,7 +145,7 @@ class Checkpoint:
         lost = range(last + 1, self.last_done() + 1)
         if not lost or progress.properties.get(CHECKPOINT_PROPERTY, self.identity) != self.identity:
             return range(0)
-        # Spark retains its records of the last hundred batches, and sources those plans that Spark may ask for.
+        # The last hundred batches are noted, and sources keep about as many plans.
         missing = next((batch for batch in lost if source.read_batch(batch) is None), None)
         if missing is None and last >= 0 and not (self.spark_folder / "offsets" / str(last)).exists():
             missing = last
@@ -141,8 +155,8 @@ class Checkpoint:
                 f"longer has the records of batch {missing}, so it cannot take them again. Give the pipeline a new "
                 "name and an empty checkpoint."
             )
-        # SUBTLE: in this order. While one of the commits is left, the table lacks a batch that Spark calls done, and
-        # the pipeline does not start without another try. Spark alone would go on with the last offset that it has.
+        # SUBTLE: in this order. While one of the commits is left, the table lacks a batch that is noted as done, and
+        # the pipeline does not start without another try.
         for part in ("offsets", "commits"):
             _remove_after(self.spark_folder / part, last)
         return lost
@@ -182,13 +196,22 @@ class Checkpoint:
 
 
 def _remove_after(folder: Path, last: int) -> None:
-    """Removes Spark's records of the batches after one, the newest first."""
-    names = sorted((int(name) for name in os.listdir(folder) if name.isdigit()), reverse=True)
-    for number in names:
+    """Removes the notes of the batches after one, the newest first."""
+    for number in sorted(_numbers(folder), reverse=True):
         if number > last:
-            (folder / f".{number}.crc").unlink(missing_ok=True)
-            (folder / str(number)).unlink()
+            _remove(folder, number)
     synchronise(folder)
+
+
+def _remove(folder: Path, number: int) -> None:
+    # A checksum of Spark, which made such files in earlier versions.
+    (folder / f".{number}.crc").unlink(missing_ok=True)
+    (folder / str(number)).unlink(missing_ok=True)
+
+
+def _numbers(folder: Path) -> list[int]:
+    # Drafts begin with a dot, and so do Spark's checksums.
+    return [int(name) for name in os.listdir(folder) if name.isdigit()] if folder.is_dir() else []
 
 
 def open_checkpoint(pipeline: Pipeline, table_uuid: str) -> Checkpoint:
@@ -242,12 +265,6 @@ def _mismatch(message: str) -> InvalidArgument:
 
 def _not_understood(path: Path, error: Exception) -> InvalidArgument:
     return _mismatch(f"The checkpoint's file {path} cannot be understood: {error}. Put the whole folder back.")
-
-
-def _last_number(folder: Path) -> int:
-    # Spark's drafts begin with a dot, and so do its checksums.
-    names = os.listdir(folder) if folder.is_dir() else []
-    return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
 def _write(path: Path, data: dict[str, Any]) -> None:

@@ -1,6 +1,10 @@
-"""Running a pipeline: the checks before Spark begins, its query, and the reports of its batches.
+"""Running a pipeline: Spark, the lease, checks, then one batch after the other, with their reports.
 
-`lakelog/serving/streams/leased_stream.py` says in which order this happens and how it ends.
+    plan what waits -> note that it begins -> write and commit -> note that it is done -> more waits, or pause
+
+The batches are not those of a streaming query of Spark. For a source in Python it starts five processes before the
+first batch, which take four seconds; and its batches can begin with nothing. `lakelog/serving/streams/leased_stream.py`
+says how failures are repeated and how a pipeline ends.
 """
 
 from __future__ import annotations
@@ -8,31 +12,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql import SparkSession
 
 from lakelog.clock import Clock
 from lakelog.errors import LakelogError
-from lakelog.format.jobs.work import LeaseGrant
 from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
-from lakelog.serving.streams.leased_stream import Events, LeasedStream, WriteBatch, start_query
-from lakelog.spark.session.executors import find_parallelism
+from lakelog.serving.streams.exit_status import may_pass
+from lakelog.serving.streams.leased_stream import Events, LeasedStream
 
 from .batch import BatchWriter
 from .checkpoint import Checkpoint
-from .drained import OPTION as PAUSE_OPTION
 from .exit_status import ExitStatus, to_exit_status
 from .pipeline.spec import Pipeline
 from .progress import Progress
 from .source import Source
 from .source_progress import PlannedBatch
 
-_SHORTEST_POLL_S: Final = 0.1
-"""How often a source without its first batch is looked at, at most."""
-
-_POLLING_DELAY: Final = "spark.sql.streaming.pollingDelay"
-"""How long Spark waits after a poll that found nothing."""
+_SHORTEST_POLL_S: Final = 0.01
+"""The shortest pause between two looks at a source in which nothing waits."""
 
 
 class Service:
@@ -40,9 +38,10 @@ class Service:
 
     Args:
         pipeline: The pipeline.
-        start_spark: Makes the session for a source; called after the lease is taken.
-        spare_spark: Ends a session that was begun; called when the lease has to be waited for, so that an instance that
-            waits costs little.
+        check: Checks table and source without the lease.
+        start_spark: Makes the session.
+        warm_up: Has the session do once what batches do; called when the lease has to be waited for. None: Spark starts
+            only under the lease, since an instance that waits would have executors of a cluster that others need.
         make_writer: Makes the batch writer, once there is a lease.
         lease: The pipeline's lease, not yet taken.
         progress: Gets the progress of the pipeline.
@@ -58,8 +57,9 @@ class Service:
         self,
         pipeline: Pipeline,
         *,
-        start_spark: Callable[[Source], SparkSession],
-        spare_spark: Callable[[], None],
+        check: Callable[[], object],
+        start_spark: Callable[[], SparkSession],
+        warm_up: Callable[[SparkSession], None] | None,
         make_writer: Callable[[], BatchWriter],
         lease: LeaseRenewer,
         progress: Progress,
@@ -71,8 +71,10 @@ class Service:
         log: Logger,
     ) -> None:
         self._pipeline = pipeline
+        self._check_pipeline = check
         self._start_spark = start_spark
-        self._spare_spark = spare_spark
+        self._warm_up = warm_up
+        self._spark: SparkSession | None = None
         self._make_writer = make_writer
         self._lease = lease
         self._progress = progress
@@ -93,7 +95,14 @@ class Service:
         )
 
     def lose(self, error: LakelogError) -> None:
-        """Reports that the lease is lost; from any thread."""
+        """Ends the batch and the pipeline because the lease is lost; from any thread. The commit would be refused."""
+        self._leased.lose(error)
+        if self._spark is not None:
+            self._spark.sparkContext.cancelAllJobs()
+
+    def fail(self, error: LakelogError) -> None:
+        """Ends the pipeline because Spark has ended, also one that waits for its lease; from any thread."""
+        self._events.stopping.set()
         self._leased.lose(error)
 
     def run(self) -> ExitStatus:
@@ -101,19 +110,34 @@ class Service:
         return self._leased.run(self._lease, self._acquire_lease, self._run_leased)
 
     def _acquire_lease(self) -> bool:
-        def request(request_now: Callable[[], LeaseGrant]) -> LeaseGrant:
-            grant = request_now()
-            if not grant.acquired:
-                self._spare_spark()
-            return grant
+        """Takes the lease with Spark running: a process that cannot start Spark must not take it from one that can."""
+        if self._wait_for_lease and self._warm_up is not None and self._fits():
+            self._spark = self._start_spark()
+        return self._lease.acquire(
+            wait=self._wait_for_lease,
+            stopping=self._events.stopping,
+            wake=self._events.wake,
+            on_wait=self._prepare,
+        )
 
-        return self._lease.acquire(wait=self._wait_for_lease, stopping=self._events.stopping, in_turn=request)
+    def _fits(self) -> bool:
+        """Whether Spark is worth its start; what does not fit is found again, and reported, under the lease."""
+        try:
+            self._check_pipeline()
+        except LakelogError as error:
+            return may_pass(error)
+        return True
+
+    def _prepare(self) -> None:
+        """What an instance does that waits for the lease: the first batch after it is as fast as any other."""
+        if self._spark is not None and self._warm_up is not None:
+            self._warm_up(self._spark)
+            self._log.info("ready to take over")
 
     def _run_leased(self) -> None:
         self._progress.lead(self._lease.epoch)
         made: list[BatchWriter] = []
-        # Before Spark starts, which takes long: a mismatch is reported at once, and a server that is away is waited
-        # for.
+        # A server that is away is waited for.
         self._leased.repeat(lambda: made.append(self._make_writer()))
         if not made:
             return  # Told to end meanwhile.
@@ -123,13 +147,15 @@ class Service:
         self._leased.repeat(lambda: self._check(writer))
         if self._events.is_ending:
             return
-        spark = self._start_spark(writer.source)
+        spark = self._spark = self._spark or self._start_spark()
 
         def step() -> None:
             self._check(writer)
             self._progress.running()
-            if self._await_first_batch(writer):
-                self._stream(spark, writer)
+            try:
+                self._do_batches(spark, writer)
+            finally:
+                writer.source.close()
 
         self._leased.repeat(step)
 
@@ -143,65 +169,39 @@ class Service:
         last = -1 if progress.last_identifier is None else progress.last_identifier
         writer.source.refresh(last + 1, self._log)
 
-    def _await_first_batch(self, writer: BatchWriter) -> bool:
-        """Waits until the first batch is planned; False: the pipeline ends, or takes only what was there (nothing).
+    def _do_batches(self, spark: SparkSession, writer: BatchWriter) -> None:
+        """Does batches until everything is read (`available_now`), a failure, or the end.
 
-        Spark begins a new query with a batch, and counts it, even if its source has nothing; later it does not. A batch
-        of Spark is to be one of ours, so a query begins when there is something.
+        While more waits, they follow each other. A trickle of records or files makes one batch in each interval.
         """
-        checkpoint = writer.checkpoint
-        if checkpoint.last_done() >= 0:
-            return True
-        if checkpoint.last_begun() >= 0 and writer.source.read_batch(0) is None:
-            # Of an earlier version, which let Spark begin with nothing.
-            checkpoint.forget_spark()
-        while not writer.source.plan_first():
-            if self._pipeline.interval_s is None:
-                return False
-            self._leased.note_well()
-            self._events.wake.wait(max(self._pipeline.interval_s, _SHORTEST_POLL_S))
-            self._events.wake.clear()
-            if self._events.is_ending:
-                return False
-            self._lease.check()
-        return True
-
-    def _stream(self, spark: SparkSession, writer: BatchWriter) -> None:
-        """Runs batches until the source is empty (`available_now`), a failure, or the end."""
-
-        def write(taken: DataFrame, batch_id: int) -> None:
-            try:
-                done = writer.write(taken, batch_id)
-            except BaseException:
-                self._progress.batch_waits(writer.source.read_batch(batch_id))
-                raise
-            self._progress.batch_done(done)
-
-        self._leased.drive(
-            lambda write_batch: self._start_query(spark, writer, write_batch),
-            write,
-            on_poll=lambda _: writer.source.report_changes(self._progress),
-            is_noted=lambda query: _is_noted(query, writer.checkpoint),
-        )
-
-    def _start_query(self, spark: SparkSession, writer: BatchWriter, write_batch: WriteBatch) -> StreamingQuery:
-        name, options = writer.source.spark_source(splits=2 * find_parallelism(spark.sparkContext))
-        interval_s = self._pipeline.interval_s
-        pause = {} if interval_s is None else {PAUSE_OPTION: "true"}
-        taken = spark.readStream.format(name).options(**options, **pause).load()
-        stream = taken.writeStream.foreachBatch(write_batch).option(
-            "checkpointLocation", writer.checkpoint.spark_folder.as_uri()
-        )
+        source, checkpoint, interval_s = writer.source, writer.checkpoint, self._pipeline.interval_s
         if interval_s is None:
-            return start_query(stream, None)
-        # Not Spark's interval trigger, which waits for a tick of its clock even if more data waits (drained.py).
-        spark.conf.set(_POLLING_DELAY, f"{max(10, int(interval_s * 1000))}ms")
-        return start_query(stream, 0.0)
+            source.freeze()
+        while not self._events.is_ending:
+            batch_id = checkpoint.last_done() + 1
+            is_planned = source.plan(batch_id)
+            source.report_changes(self._progress)
+            left = self._do_batch(spark, writer, batch_id) if is_planned else 0
+            # A long time without work is no failure.
+            self._leased.note_well()
+            if interval_s is not None and left == 0:
+                self._events.wake.wait(max(interval_s, _SHORTEST_POLL_S))
+                self._events.wake.clear()
+            elif not is_planned:
+                return
 
-
-def _is_noted(query: StreamingQuery, checkpoint: Checkpoint) -> bool:
-    """Whether Spark has recorded that the batch is done; otherwise Spark repeats it, and it is found done."""
-    return checkpoint.last_done() >= checkpoint.last_begun() and not query.status["isTriggerActive"]
+    def _do_batch(self, spark: SparkSession, writer: BatchWriter, batch_id: int) -> int:
+        """Does a planned batch; returns how much waited beside it when it was planned."""
+        writer.checkpoint.begin(batch_id)
+        try:
+            done = writer.write(spark, batch_id)
+        except BaseException:
+            self._progress.batch_waits(writer.source.read_batch(batch_id))
+            raise
+        self._progress.batch_done(done)
+        writer.checkpoint.end(batch_id)
+        writer.source.forget(batch_id + 1)
+        return done.planned.after.lag
 
 
 def _last_batch(source: Source, checkpoint: Checkpoint) -> PlannedBatch | None:

@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
-from lakelog.serving.logging_setup import Logger
-
-from .progress import Progress
 from .source_progress import PlannedBatch
 
-ReadTasks: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""For `mapInArrow`: from batches that name the input to rows of the table. Picklable; runs on executors."""
+if TYPE_CHECKING:
+    # Spark's Python workers import this module; logs and clients would take half of their start.
+    from lakelog.serving.logging_setup import Logger
+
+    from .progress import Progress
+
+ReadTasks: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Generator[pa.RecordBatch]]
+"""For `mapInArrow`: from the numbers of tasks to rows of the table. Picklable; runs on executors."""
+
+
+@dataclass(frozen=True)
+class BatchTasks:
+    """The tasks of a batch, in the order of its input.
+
+    Args:
+        count: How many.
+        read: Reads the input of those whose numbers it gets, from 0.
+        may_be_few: Whether the input is so small that its rows may be few.
+    """
+
+    count: int
+    read: ReadTasks
+    may_be_few: bool
 
 
 class Source(Protocol):
-    """A source with its part of the checkpoint. Batches are planned inside Spark's own planning."""
+    """A source with its part of the checkpoint. Batches are planned in the driver program."""
 
     def read_batch(self, batch_id: int) -> PlannedBatch | None:
         """The input of a batch; None: it is not planned, or long done.
@@ -29,27 +47,31 @@ class Source(Protocol):
         ...
 
     def refresh(self, batch_id: int, log: Logger) -> None:
-        """Checks, before Spark begins, whether the next batch can still be read as it was planned."""
+        """Checks, before batches begin, whether the next batch can still be read as it was planned."""
         ...
 
-    def plan_first(self) -> bool:
-        """Plans the first batch, outside of Spark, if anything waits. Returns whether it is planned.
+    def freeze(self) -> None:
+        """Limits what is planned from now on to what exists now; raises as `plan`."""
+        ...
+
+    def plan(self, batch_id: int) -> bool:
+        """Plans a batch if anything waits; returns whether it is planned. A batch that is planned stays as it is.
 
         Raises:
             LakelogError: What waits could not be found out.
         """
         ...
 
-    def reader(self, batch_id: int) -> ReadTasks:
-        """How the input of a batch becomes rows."""
+    def split(self, batch_id: int, splits: int) -> BatchTasks:
+        """Divides a planned batch into about `splits` tasks."""
         ...
 
-    def register(self, spark: SparkSession) -> None:
-        """Registers the source with a session."""
+    def forget(self, before: int) -> None:
+        """Removes or packs plans of batches before this one that are long done."""
         ...
 
-    def spark_source(self, splits: int) -> tuple[str, Mapping[str, str]]:
-        """The name of the source in Spark and its options; `splits`: into about how many tasks a batch is divided."""
+    def close(self) -> None:
+        """Ends connections; a later plan makes new ones."""
         ...
 
     def report_changes(self, progress: Progress) -> None:

@@ -8,7 +8,6 @@ from contextlib import closing
 
 from pyspark.sql import SparkSession
 
-import lakelog.spark
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import SystemClock
 from lakelog.format.jobs.presence import WRITER, ServiceState
@@ -19,12 +18,16 @@ from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
 from lakelog.serving.presence import Activity, Presence, make_presence
+from lakelog.serving.streams.checkpoint_lock import CheckpointLock
 from lakelog.serving.streams.leased_stream import Events
 from lakelog.serving.streams.mismatches import Mismatches
 from lakelog.serving.streams.spark_process import keeping_interrupts
 from lakelog.spark.connection import make_connection, open_metastore
+from lakelog.spark.installation import install_for_writes
 from lakelog.spark.session.executors import EXECUTORS_WITHIN_S, wait_for_executors
+from lakelog.spark.session.gateway import watch_java
 from lakelog.spark.session.session import PendingSession, is_on_this_machine
+from lakelog.spark.session.warm_up import warm_up
 
 from .batch import BatchWriter
 from .checking import heeds_headers, make_coercion
@@ -164,6 +167,7 @@ def make_service(
         clock=clock,
         log=log,
         on_lost=lambda error: service.lose(error),
+        lock=CheckpointLock(pipeline.checkpoint),
     )
 
     def is_ready() -> bool:
@@ -182,13 +186,13 @@ def make_service(
         source = make_source(pipeline, info, coercion, checkpoint, marks_letters=marks_letters)
         return BatchWriter(pipeline, info, coercion, source, checkpoint, metastore, lease, clock, marks_letters)
 
-    def start_spark(source: Source) -> SparkSession:
+    def start_spark() -> SparkSession:
         with keeping_interrupts():
             spark = session.wait()
+        watch_java(lambda error: service.fail(error))
         if not wait_for_executors(spark.sparkContext, clock, EXECUTORS_WITHIN_S):
             log.warning("no executor of Spark has come yet; batches wait for one", master=config.spark_master)
-        lakelog.spark.install(spark, target)
-        source.register(spark)
+        install_for_writes(spark, target)
         return spark
 
     progress = Progress(pipeline, metastore, metrics, log)
@@ -200,8 +204,9 @@ def make_service(
     presence = make_presence(WRITER, metastore, observe, log, host=config.metrics_host, port=port)
     service = Service(
         pipeline,
+        check=lambda: check_pipeline(metastore, pipeline),
         start_spark=start_spark,
-        spare_spark=session.discard,
+        warm_up=warm_up if is_on_this_machine(config.spark_master) else None,
         make_writer=make_writer,
         lease=lease,
         progress=progress,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     # Spark's Python workers import this module for the names of errors; logs and clients would take half of the start.
     from lakelog.client.metastore.metastore import Metastore
     from lakelog.serving.logging_setup import Logger
+    from lakelog.serving.streams.checkpoint_lock import CheckpointLock
 
 LEASE_HELD: Final = "LEASE_HELD"
 """The reason of an Unavailable for a lease that another instance holds."""
@@ -26,8 +27,12 @@ LEASE_HELD: Final = "LEASE_HELD"
 _RENEWALS: Final = 3
 """Renewals in the time of one lease, so that two of them may fail."""
 
-_LONGEST_WAIT_S: Final = 2.0
-"""The longest pause between tries to acquire a held lease; so long a released one may stay unnoticed."""
+_RETRY_EVERY_S: Final = 2.0
+"""The pause between requests to a metastore that does not answer."""
+
+_POLL_EVERY_S: Final = 5.0
+"""The longest pause between tries to acquire a held lease. So long an instance of another machine may not notice that
+it was released; on the same machine the checkpoint's lock wakes it at once."""
 
 
 def _request_at_once(request: Callable[[], LeaseGrant]) -> LeaseGrant | None:
@@ -46,6 +51,7 @@ class LeaseRenewer:
         clock: Gives the time.
         log: Gets a line for each event.
         on_lost: Called once, from the thread, with the reason.
+        lock: Shows whether a holder on this machine is dead, so that its lease need not run out; None: nothing does.
         work: What the lease is for, in messages.
     """
 
@@ -60,6 +66,7 @@ class LeaseRenewer:
         clock: Clock,
         log: Logger,
         on_lost: Callable[[LakelogError], None],
+        lock: CheckpointLock | None = None,
         work: str = "this pipeline",
     ) -> None:
         self._metastore = metastore
@@ -70,6 +77,7 @@ class LeaseRenewer:
         self._clock = clock
         self._log = log
         self._on_lost = on_lost
+        self._lock = lock
         self._work = work
         self._epoch = 0
         self.is_answered = False
@@ -92,15 +100,19 @@ class LeaseRenewer:
         *,
         wait: bool,
         stopping: threading.Event,
+        wake: threading.Event | None = None,
         in_turn: Callable[[Callable[[], LeaseGrant]], LeaseGrant | None] = _request_at_once,
+        on_wait: Callable[[], None] = lambda: None,
     ) -> bool:
         """Acquires the lease, and waits for it if necessary; returns False if stopped meanwhile.
 
         Args:
             wait: Whether to wait while another instance holds it.
             stopping: Ends the wait.
+            wake: Interrupts a pause; set with `stopping`. None: `stopping` alone does.
             in_turn: Sends the request when its turn comes, if one process acquires several leases; returns None without
                 a request if stopped before.
+            on_wait: Called once, before the first wait for another instance.
 
         Raises:
             Unavailable: Another instance holds it, and `wait` is False (reason `LEASE_HELD`); or the metastore did not
@@ -108,6 +120,17 @@ class LeaseRenewer:
         """
         reported = ""
         silent_since_s = self._clock.monotonic_s()
+
+        def pause(longest_s: float) -> None:
+            if wake is None:
+                stopping.wait(longest_s)
+            else:
+                wake.wait(longest_s)
+                wake.clear()
+
+        if self._lock is not None:
+            # Before the first request: a holder writes its epoch down while it has the lock.
+            self._lock.lock(lambda: None if wake is None else wake.set())
         while not stopping.is_set():
             try:
                 grant = in_turn(self._request)
@@ -119,7 +142,7 @@ class LeaseRenewer:
                 self._log.warning(
                     "metastore not reachable, trying again", for_another_s=round(left_s), error=error.message
                 )
-                stopping.wait(_LONGEST_WAIT_S)
+                pause(_RETRY_EVERY_S)
                 continue
             if grant is None:
                 continue
@@ -127,10 +150,14 @@ class LeaseRenewer:
             silent_since_s = self._clock.monotonic_s()
             if grant.acquired:
                 self._epoch = grant.epoch
+                if self._lock is not None:
+                    self._lock.record(self._name, grant.epoch)
                 self._log.info("lease taken", lease=self._name, epoch=grant.epoch)
                 self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
                 self._thread.start()
                 return True
+            if self._is_of_dead(grant) and self._release_for_dead(grant):
+                continue
             if not wait:
                 raise Unavailable(
                     f"'{grant.holder}' runs {self._work} now (lease '{self._name}', epoch {grant.epoch}, for another "
@@ -140,10 +167,27 @@ class LeaseRenewer:
                     metadata={"lease": self._name, "holder": grant.holder},
                 )
             if reported != grant.holder:
-                reported = grant.holder
+                is_first, reported = not reported, grant.holder
                 self._log.info("waiting for the lease", lease=self._name, holder=grant.holder, epoch=grant.epoch)
-            stopping.wait(min(max(grant.remaining_ms / 1000, 0.05), _LONGEST_WAIT_S))
+                if is_first:
+                    on_wait()
+                    continue
+            pause(min(max(grant.remaining_ms / 1000, 0.05), _POLL_EVERY_S))
         return False
+
+    def _is_of_dead(self, grant: LeaseGrant) -> bool:
+        return self._lock is not None and self._lock.is_of_dead(self._name, grant.epoch)
+
+    def _release_for_dead(self, grant: LeaseGrant) -> bool:
+        """Releases the lease of a holder that has died, so that its time need not run out; returns whether it could."""
+        try:
+            self._metastore.release_lease(self._name, grant.epoch)
+        except LakelogError as error:
+            # It belongs to another principal, or the metastore is away.
+            self._log.warning("lease of a dead instance not released", lease=self._name, error=error.message)
+            return False
+        self._log.info("lease of a dead instance released", lease=self._name, holder=grant.holder, epoch=grant.epoch)
+        return True
 
     def _request(self) -> LeaseGrant:
         return self._metastore.acquire_lease(self._name, self._holder, self._duration_ms)
@@ -161,7 +205,7 @@ class LeaseRenewer:
         """Stops the renewals and releases the lease, so that others need not wait; never raises lakelog errors."""
         self._stop.set()
         if self._thread is not None:
-            self._thread.join(timeout=_LONGEST_WAIT_S)
+            self._thread.join(timeout=_RETRY_EVERY_S)
         if self._epoch:
             try:
                 self._metastore.release_lease(self._name, self._epoch)

@@ -74,7 +74,7 @@ def _clear(folder: Path) -> None:
 
 
 def _use_spark() -> None:
-    """Does once what pipelines do repeatedly, so that Java has read its classes, and waits for Java's end."""
+    """Does once what services do repeatedly, so that Java has read its classes, and waits for Java's end."""
     import pyarrow as pa
 
     spark = build_session("classes", "local[2,2]", {"spark.log.level": "OFF"})
@@ -112,7 +112,7 @@ def _follow(spark: SparkSession, kind: str, path: str | None, state: str) -> Non
 
 
 def _register_source(spark: SparkSession) -> None:
-    """A source in Python, as pipelines use it."""
+    """A source in Python, as streams to sinks have it."""
     from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
     class Reader(SimpleDataSourceStreamReader):

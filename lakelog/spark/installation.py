@@ -102,12 +102,16 @@ def install(
     _install(spark, connection)
 
 
+def install_for_writes(spark: SparkSession, target: str | None = None) -> None:
+    """As `install`, for a service that only writes: `format("lakelog")` stays unknown.
+
+    To make a source in Python known, Spark starts two processes and waits for them: a second of each start.
+    """
+    _connect(spark, make_connection(target, tls=None, tls_ca=None, tls_cert=None, tls_key=None, token=None))
+
+
 def _install(spark: SparkSession, connection: SparkConnection) -> None:
-    name = uuid.uuid4().hex
-    _INSTALLATIONS[name] = Installation(connection, SectionVectorCache(_CACHE_BYTES), FrameCache())
-    spark.conf.set(_INSTALLATION_CONF, name)
-    spark.conf.set(_FIELD_IDS_CONF, "true")
-    spark.conf.set(VERSION_PROPERTY, VERSION)
+    _connect(spark, connection)
     register_data_source(spark, connection)
     if is_remote(spark):
         mark_remote_streams()
@@ -122,6 +126,14 @@ def _convert_stream(frame: DataFrame) -> DataFrame:
     options = SourceOptions.of(dict(given))
     table = installation.metastore.get_table(parse_table_name(options.table))
     return read_by_java(frame, table, installation.connection, LakelogSource(dict(given)), options)
+
+
+def _connect(spark: SparkSession, connection: SparkConnection) -> None:
+    name = uuid.uuid4().hex
+    _INSTALLATIONS[name] = Installation(connection, SectionVectorCache(_CACHE_BYTES), FrameCache())
+    spark.conf.set(_INSTALLATION_CONF, name)
+    spark.conf.set(_FIELD_IDS_CONF, "true")
+    spark.conf.set(VERSION_PROPERTY, VERSION)
 
 
 def installation_of(spark: SparkSession) -> Installation:

@@ -20,6 +20,7 @@ from lakelog.errors import LakelogError
 from lakelog.format.jobs.work import LeaseGrant
 from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
+from lakelog.serving.streams.exit_status import may_pass
 from lakelog.serving.streams.leased_stream import POLL_EVERY_S, Events, LeasedStream, WriteBatch, start_query
 
 from .checking import check_stream, to_options
@@ -40,14 +41,16 @@ class Shared:
 
     Args:
         start_spark: Makes the session.
-        spare_spark: Ends a session that was begun; called when no stream works under a lease.
+        warm_up: Has the session do once what batches do. None: Spark starts only under a lease, since an instance that
+            waits would have executors of a cluster that others need.
     """
 
-    def __init__(self, start_spark: Callable[[], SparkSession], spare_spark: Callable[[], None]) -> None:
+    def __init__(self, start_spark: Callable[[], SparkSession], warm_up: Callable[[SparkSession], None] | None) -> None:
         self.stopping: Final = threading.Event()
         """Set to finish the current batches, then end."""
         self._start_spark = start_spark
-        self._spare_spark = spare_spark
+        self._warm_up = warm_up
+        self._is_warm = False
         self._spark: SparkSession | None = None
         self.starting: Final = threading.Lock()
         """Held while a query starts: each starts Python processes, which time out on a busy machine."""
@@ -56,11 +59,23 @@ class Shared:
         self._leases = 0
 
     def spark(self) -> SparkSession:
-        """The session; made when a stream first needs it, so that an instance that waits costs little."""
+        """The session; made when a stream first needs it. Blocks meanwhile."""
         with self._lock:
             if self._spark is None:
                 self._spark = self._start_spark()
             return self._spark
+
+    def start_first(self) -> None:
+        """Makes the session before any lease, unless it is on a cluster."""
+        if self._warm_up is not None:
+            self.spark()
+
+    def prepare(self) -> None:
+        """Has the session do once what batches do, so that a stream that is taken over goes on at once."""
+        with self.starting:
+            if self._warm_up is not None and self._spark is not None and not self._is_warm:
+                self._is_warm = True
+                self._warm_up(self._spark)
 
     def request_in_turn(self, request: Callable[[], LeaseGrant]) -> LeaseGrant | None:
         """Requests a lease, one stream at a time and after instances that run fewer; None: stopped before."""
@@ -71,14 +86,7 @@ class Shared:
             grant = request()
             if grant.acquired:
                 self._count_lease(1)
-            else:
-                self._spare()
             return grant
-
-    def _spare(self) -> None:
-        with self._lock:
-            if self._spark is None and not self._leases:
-                self._spare_spark()
 
     def release(self) -> None:
         """Records that no work is done any more under a lease that was taken in turn."""
@@ -170,25 +178,47 @@ class StreamRunner:
             if exit_status is not ExitStatus.FENCED or is_over:
                 return exit_status
 
+    def fail(self, error: LakelogError) -> None:
+        """Ends the stream because Spark has ended, also one that waits for its lease; from any thread."""
+        self._shared.stopping.set()
+        self._leased.lose(error)
+
     def wake(self) -> None:
         """Makes it check whether to stop; from any thread."""
         self._events.wake.set()
 
     def _run_once(self) -> ExitStatus:
         self._lease = lease = self._make_lease(self._leased.lose)
-        return self._leased.run(lease, lambda: self._acquire_lease(lease), lambda: self._run_leased(lease))
+        return self._leased.run(lease, lambda: self._take(lease), lambda: self._run_leased(lease))
+
+    def _take(self, lease: LeaseRenewer) -> bool:
+        """Takes the lease with Spark running: a process that cannot start Spark must not take it from one that can."""
+        if self._run_options.wait_for_lease and self._fits():
+            self._shared.start_first()
+        return self._acquire_lease(lease)
+
+    def _fits(self) -> bool:
+        """Whether Spark is worth its start; what does not fit is found again, and reported, under the lease."""
+        try:
+            check_stream(self._metastore, self._stream)
+        except LakelogError as error:
+            return may_pass(error)
+        return True
 
     def _acquire_lease(self, lease: LeaseRenewer) -> bool:
         """Takes the lease, and waits for it if necessary; False when stopped meanwhile."""
         shared = self._shared
         return lease.acquire(
-            wait=self._run_options.wait_for_lease, stopping=shared.stopping, in_turn=shared.request_in_turn
+            wait=self._run_options.wait_for_lease,
+            stopping=shared.stopping,
+            wake=self._events.wake,
+            in_turn=shared.request_in_turn,
+            on_wait=shared.prepare,
         )
 
     def _run_leased(self, lease: LeaseRenewer) -> None:
         try:
             self._progress.lead(lease.epoch)
-            # Before Spark starts, which takes long: mismatches are reported at once.
             check_stream(self._metastore, self._stream)
             sink = make_sink(self._stream, lease)
             spark = self._shared.spark()

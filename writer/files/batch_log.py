@@ -33,7 +33,7 @@ _PACK_AFTER: Final = 200
 """Unpacked logs before they are packed; reading them all takes some 20 ms."""
 
 _RETAINED: Final = 10
-"""Newest logs that are never packed: Spark may repeat the last batch, and progress is reported from it."""
+"""Newest logs that are never packed: the last batch may be repeated, and progress is reported from it."""
 
 _PACKED: Final = "taken.parquet"
 _CHANGED: Final = "changed.json"
@@ -121,6 +121,13 @@ class BatchLog:
                 f"The checkpoint's file {path} cannot be understood: {error}. Restore the checkpoint's folder.",
                 metadata={"path": str(path)},
             ) from error
+
+    def load(self, batch_id: int) -> BatchFiles:
+        """The files that a batch takes; DataCorrupted if nothing is known of it."""
+        batch = self.read(batch_id)
+        if batch is None:
+            raise DataCorrupted(f"The checkpoint has no log of batch {batch_id}: it was changed. Restore it.")
+        return batch
 
     def plan(self, batch: BatchFiles) -> BatchFiles:
         """Records the files that a batch takes; returns what another process recorded for it before, if one did."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from pyspark.sql import SparkSession
+from collections.abc import Callable
+from typing import Final
 
 from lakelog.serving.logging_setup import Logger
 
 from ..pipeline.spec import FileSource
 from ..progress import Progress
 from ..records.tasks import ReadTask, file_reader
-from ..source import ReadTasks
+from ..source import BatchTasks
 from .batch_log import BatchFiles, BatchLog
 from .listing import FoundFile
-from .stream import SOURCE_NAME, FilesStreamReader, register_source, source_options
+from .planner import FilesPlanner
+from .tasks import TakenFile, split_files
+
+_FEW_BYTES: Final = 1 << 20
+"""Files of this size together can hold few rows, and are read through quickly if they hold many."""
 
 
 class FilesSource:
@@ -30,6 +33,7 @@ class FilesSource:
         self._source = source
         self._log = batch_log
         self._task = task
+        self._planner = FilesPlanner(source, batch_log)
         self._changed: tuple[str, ...] = ()
 
     def read_batch(self, batch_id: int) -> BatchFiles | None:
@@ -52,17 +56,30 @@ class FilesSource:
             )
             self._log.plan_again(BatchFiles(batch_id, tuple(now), batch.taken_before, batch.listed))
 
-    def plan_first(self) -> bool:
-        return FilesStreamReader(dict(self.spark_source(1)[1])).plan_next(0) > 0
+    def freeze(self) -> None:
+        self._planner.freeze()
 
-    def reader(self, batch_id: int) -> ReadTasks:
-        return file_reader(self._task(batch_id))
+    def plan(self, batch_id: int) -> bool:
+        return self._planner.plan(batch_id)
 
-    def register(self, spark: SparkSession) -> None:
-        register_source(spark)
+    def split(self, batch_id: int, splits: int) -> BatchTasks:
+        groups = self.group(batch_id, splits)
+        may_be_few = sum(file.size_bytes for group in groups for file in group) <= _FEW_BYTES
+        return BatchTasks(len(groups), file_reader(self._task(batch_id), groups), may_be_few)
 
-    def spark_source(self, splits: int) -> tuple[str, Mapping[str, str]]:
-        return SOURCE_NAME, source_options(self._source, self._log.folder, splits)
+    def group(self, batch_id: int, splits: int) -> list[list[TakenFile]]:
+        """The batch's files by task, neighbours together, in order."""
+        files = [
+            TakenFile(batch_id, number, file.path, file.size_bytes, file.modified_us)
+            for number, file in enumerate(self._log.load(batch_id).files)
+        ]
+        return split_files(files, splits)
+
+    def forget(self, before: int) -> None:
+        self._log.pack(before)
+
+    def close(self) -> None:
+        """Nothing to close."""
 
     def report_changes(self, progress: Progress) -> None:
         """Files that changed after they were read."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
-
-import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -28,18 +26,6 @@ class TakenFile:
     modified_us: int
 
 
-TAKEN_SCHEMA: Final = pa.schema(
-    [
-        pa.field("batch_id", pa.int64()),
-        pa.field("number", pa.int64()),
-        pa.field("path", pa.string()),
-        pa.field("size_bytes", pa.int64()),
-        pa.field("modified_us", pa.int64()),
-    ]
-)
-TAKEN_DDL: Final = "batch_id bigint, number bigint, path string, size_bytes bigint, modified_us bigint"
-
-
 def split_files(files: Sequence[TakenFile], splits: int) -> list[list[TakenFile]]:
     """Puts the files of a batch into at most `splits` groups of neighbours of about equal size. Pure.
 
@@ -58,8 +44,3 @@ def split_files(files: Sequence[TakenFile], splits: int) -> list[list[TakenFile]
 
 _OPENING_BYTES: Final = 64 << 10
 """The cost of opening a file, in bytes that could have been read meanwhile."""
-
-
-def emit_files(files: Sequence[TakenFile]) -> Iterator[pa.RecordBatch]:
-    """The files of one group as a batch of `TAKEN_SCHEMA`. Runs on executors."""
-    yield pa.RecordBatch.from_pylist([asdict(file) for file in files], schema=TAKEN_SCHEMA)

@@ -28,7 +28,7 @@ record."""
 
 _VERSION: Final = 2
 _RETAINED: Final = 100
-"""Newest logs that are kept: Spark may repeat the last batch, and people may want to see some earlier ones."""
+"""Newest logs that are kept: the last batch may be repeated, and people may want to see some earlier ones."""
 
 _SHOWN: Final = 8
 """Partitions whose offsets are shown to people."""
@@ -169,6 +169,13 @@ class OffsetLog:
             return BatchOffsets(batch_id, topics, found["taken_before"])
         except (ValueError, KeyError, TypeError) as error:
             raise _not_understood(path, error) from error
+
+    def load(self, batch_id: int) -> BatchOffsets:
+        """The offsets that a batch takes; DataCorrupted if nothing is known of it."""
+        batch = self.read(batch_id)
+        if batch is None:
+            raise DataCorrupted(f"The checkpoint has no log of batch {batch_id}: it was changed. Restore it.")
+        return batch
 
     def plan(self, batch: BatchOffsets) -> BatchOffsets:
         """Records the offsets that a batch takes; returns what another process recorded for it before, if one did."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable
 from contextlib import closing
 
-from pyspark.sql import SparkSession
-
-from lakelog.errors import LakelogError
 from lakelog.serving.logging_setup import Logger
+from lakelog.spark.batch.given_rows import MAX_ROWS
 
 from ..pipeline.kafka_spec import KafkaSource
 from ..progress import Progress
-from ..source import ReadTasks
+from ..source import BatchTasks
 from .offset_log import BatchOffsets, OffsetLog
-from .stream import SOURCE_NAME, KafkaStreamReader, register_source, source_options
-from .tasks import KafkaReadTask, range_reader
+from .planner import TopicPlanner
+from .ranges import split_ranges
+from .tasks import KafkaReadTask, TakenRange, range_reader
 from .topic import Topic, check_id
 
 
@@ -32,7 +32,7 @@ class TopicSource:
         self._source = source
         self._log = offset_log
         self._task = task
-        self._planner: KafkaStreamReader | None = None
+        self._planner = TopicPlanner(source, offset_log)
 
     def read_batch(self, batch_id: int) -> BatchOffsets | None:
         return self._log.read(batch_id)
@@ -49,28 +49,35 @@ class TopicSource:
             with closing(Topic(self._source, start.topic)) as topic:
                 check_id(start.topic, start.topic_id, topic.find_id())
 
-    def plan_first(self) -> bool:
-        # The same one at each call: it keeps its connections.
-        planner = self._planner = self._planner or KafkaStreamReader(dict(self.spark_source(1)[1]))
-        is_planned = False
-        try:
-            is_planned = planner.plan_next(0) > 0
-        except LakelogError:
-            self._planner = None
-            planner.stop()
-            raise
-        if is_planned:
-            planner.stop()
-        return is_planned
+    def freeze(self) -> None:
+        self._planner.freeze()
 
-    def reader(self, batch_id: int) -> ReadTasks:
-        return range_reader(self._task(batch_id))
+    def plan(self, batch_id: int) -> bool:
+        return self._planner.plan(batch_id)
 
-    def register(self, spark: SparkSession) -> None:
-        register_source(spark)
+    def split(self, batch_id: int, splits: int) -> BatchTasks:
+        groups = self.group(batch_id, splits)
+        may_be_few = sum(part.end - part.start for group in groups for part in group) <= MAX_ROWS
+        return BatchTasks(len(groups), range_reader(self._task(batch_id), groups), may_be_few)
 
-    def spark_source(self, splits: int) -> tuple[str, Mapping[str, str]]:
-        return SOURCE_NAME, source_options(self._source, self._log.folder, splits)
+    def group(self, batch_id: int, splits: int) -> list[list[TakenRange]]:
+        """The batch's ranges by task, neighbours together, in order."""
+        batch = self._log.load(batch_id)
+        ids = {topic.topic: topic.topic_id for topic in batch.topics}
+        numbers = itertools.count()
+        return [
+            [
+                TakenRange(batch_id, next(numbers), part.topic, ids[part.topic], part.partition, part.start, part.end)
+                for part in group
+            ]
+            for group in split_ranges(batch.ranges, splits)
+        ]
+
+    def forget(self, before: int) -> None:
+        self._log.prune(before)
+
+    def close(self) -> None:
+        self._planner.close()
 
     def report_changes(self, progress: Progress) -> None:
         """Nothing: each batch reports what waits."""

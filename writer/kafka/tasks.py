@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +25,7 @@ from ..pipeline.kafka_spec import KafkaSource, RecordFormat
 from ..records.coercion import Coercion
 from ..records.dead_letters import LetterFile, letter_name
 from ..records.sink import BadRecordSink
-from ..records.tasks import BAD_RECORD
+from ..records.tasks import BAD_RECORD, read_numbers
 from ..source import ReadTasks
 from .avro_values import read_avro_values
 from .header_kinds import KIND_COLUMN, HeaderKinds, Sequences, find_uncommitted
@@ -65,22 +65,6 @@ class TakenRange:
     end: int
 
 
-TAKEN_SCHEMA: Final = pa.schema(
-    [
-        pa.field("batch_id", pa.int64()),
-        pa.field("number", pa.int64()),
-        pa.field("topic", pa.string()),
-        pa.field("topic_id", pa.string()),
-        pa.field("partition", pa.int64()),
-        pa.field("start", pa.int64()),
-        pa.field("end", pa.int64()),
-    ]
-)
-TAKEN_DDL: Final = (
-    "batch_id bigint, number bigint, topic string, topic_id string, partition bigint, start bigint, end bigint"
-)
-
-
 @dataclass(frozen=True)
 class KafkaReadTask:
     """How the records of a batch are read. Picklable.
@@ -108,14 +92,14 @@ class KafkaReadTask:
     letters_mark: str | None = None
 
 
-def range_reader(task: KafkaReadTask) -> ReadTasks:
-    """Returns the function for `mapInArrow`: from batches that name ranges (`TAKEN_SCHEMA`) to rows of the table."""
+def range_reader(task: KafkaReadTask, groups: Sequence[Sequence[TakenRange]]) -> ReadTasks:
+    """Returns the function for `mapInArrow`: from numbers of groups to the rows of the table in their ranges."""
 
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
         with errors_to_driver():
-            for batch in batches:
-                for row in batch.to_pylist():
-                    yield from read_range(task, TakenRange(**row))
+            for number in read_numbers(batches):
+                for taken in groups[number]:
+                    yield from read_range(task, taken)
 
     return read
 

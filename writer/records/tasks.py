@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,7 @@ from lakelog.spark.task_errors import errors_to_driver
 
 from ..files.tasks import TakenFile
 from ..pipeline.spec import Format
+from ..source import ReadTasks
 from .coercion import Coercion
 from .dead_letters import LetterFile, letter_name
 from .parquet_records import read_parquet
@@ -59,16 +60,22 @@ class ReadTask:
     letters_mark: str | None = None
 
 
-def file_reader(task: ReadTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Returns the function for `mapInArrow`: from batches that name files (`TAKEN_SCHEMA`) to rows of the table."""
+def file_reader(task: ReadTask, groups: Sequence[Sequence[TakenFile]]) -> ReadTasks:
+    """Returns the function for `mapInArrow`: from numbers of groups to the rows of the table in their files."""
 
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
         with errors_to_driver():
-            for batch in batches:
-                for row in batch.to_pylist():
-                    yield from read_file(task, TakenFile(**row))
+            for number in read_numbers(batches):
+                for file in groups[number]:
+                    yield from read_file(task, file)
 
     return read
+
+
+def read_numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    """The numbers in the only column of some batches."""
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
 
 
 def read_file(task: ReadTask, file: TakenFile) -> Iterator[pa.RecordBatch]:

@@ -127,7 +127,7 @@ class LeasedStream(Generic[E]):
         self._went_well_s = 0.0
 
     def lose(self, error: LakelogError) -> None:
-        """Notes that the lease is lost; any thread may call it."""
+        """Notes that the lease is lost, or what the work needs; any thread may call it."""
         self._lost_error = error
         self._events.lost.set()
         self._events.wake.set()
@@ -146,10 +146,11 @@ class LeasedStream(Generic[E]):
         self._events.wake.clear()
         error: BaseException | None = None
         try:
-            if not take():
+            if take():
+                work()
+            elif self._lost_error is None:
                 self._log.info("stopped before the lease was taken")
                 return self._fine
-            work()
         except Exception as caught:
             error = caught
         if self._lost_error is not None:

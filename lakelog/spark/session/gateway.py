@@ -20,8 +20,9 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,6 +191,18 @@ def start_java(conf: Mapping[str, str]) -> JavaProcess:
         InternalError: As of `java_for_spark`.
     """
     return StartingJava(conf).wait()
+
+
+def watch_java(on_end: Callable[[InternalError], None]) -> None:
+    """Calls back, from a thread, when the Java that was started last ends. Otherwise its next use would show it."""
+    process = running[-1]
+
+    def wait() -> None:
+        code = process.wait()
+        killed = ", killed by a signal, for instance for its memory" if code < 0 else ""
+        on_end(InternalError(f"Java of Spark has ended with exit code {code}{killed}. Its log says more."))
+
+    threading.Thread(target=wait, name="java", daemon=True).start()
 
 
 def find_spark_home() -> Path:

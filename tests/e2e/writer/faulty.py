@@ -1,7 +1,7 @@
 """The writer service with a fault in it, for tests: dies at a step of a batch, as told by the variable `FAULT`.
 
 `FAULT=step:batch`; steps are `planned`, `written` (files are there, the commit is not), `committed` (the commit is
-there, nothing knows of it) and `counted` (Spark does not know that the batch is done). At the step `frozen`, which is
+there, nothing knows of it) and `counted` (it is not noted that the batch is done). At the step `frozen`, which is
 that of `written`, it stops until somebody lets it go on; `unfenced` is the same with commits that
 leave their fence out.
 """
@@ -34,10 +34,10 @@ def install_fault(step: str, at_batch: int) -> None:
     table_write: Any = import_module("lakelog.spark.batch.table_write")
     write, commit, count = batch.BatchWriter._write, table_write.commit_attempt, batch.BatchWriter._count
 
-    def faulty_write(self: Any, taken: Any, planned: Any) -> Any:
+    def faulty_write(self: Any, spark: Any, planned: Any) -> Any:
         if step == "planned" and planned.batch_id == at_batch:
             die()
-        return write(self, taken, planned)
+        return write(self, spark, planned)
 
     def faulty_commit(metastore: Any, attempt: Any, written: Any, terms: Any, *more: Any) -> Any:
         if step == "written" and terms.identifier == at_batch:

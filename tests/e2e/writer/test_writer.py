@@ -89,14 +89,15 @@ def test_killed_at_a_random_moment_and_stopped_while_batches_come(world: World, 
     drawn = random.randrange(1 << 32)
     dice = random.Random(drawn)
     world.write_pipeline(trigger="{interval: 50 ms}")
-    world.add_files(12, rows=2000)
+    # So many that tasks write them, not the driver program.
+    world.add_files(12, rows=3000)
     killed = world.start("--lease-seconds", "1", cores=2)
     # Batches follow each other from the first one on.
     world.until(lambda: world.has_more_snapshots(0))
     time.sleep(dice.random())
     killed.send(signal.SIGKILL)
     killed.wait()
-    world.add_files(4, rows=2000)
+    world.add_files(4, rows=3000)
     writer = world.start(cores=2)
     world.until(lambda: len(world.ids()) >= world.next_row)
     assert world.has_all_rows_once(), f"seed {seed}, drawn {drawn}"

@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 _numbers = itertools.count(1)
 
 
+@pytest.mark.usefixtures("reads")
 def test_changes_of_debezium_become_a_table(
     tmp_path: Path, stack: EmbeddedStack, catalog: Catalog, spark: SparkSession, kafka_broker: str,
 ) -> None:  # fmt: skip

@@ -103,6 +103,7 @@ def lab(tmp_path: Path, stack: EmbeddedStack, catalog: Catalog, spark: SparkSess
     return Lab(tmp_path, stack, table, f"lab{number}", GivenSession(spark))
 
 
+@pytest.mark.usefixtures("reads")
 def test_all_formats_give_the_same_rows(lab: Lab) -> None:
     values = {
         "id": 1,
@@ -172,6 +173,7 @@ def test_the_later_file_counts(lab: Lab) -> None:
     assert set(snapshots.column("writer").to_pylist()) == {f"pipeline-{lab.name}"}
 
 
+@pytest.mark.usefixtures("reads")
 def test_row_kinds_and_deletes(lab: Lab) -> None:
     lab.put("1.csv", "id,op,name\n1,c,a\n2,c,b\n3,c,c\n")
     lab.put("2.csv", "id,op,name\n1,d,\n2,u,bb\n")
@@ -187,6 +189,7 @@ def test_row_kinds_and_deletes(lab: Lab) -> None:
     assert lab.rows() == [{"id": 2, "name": "bb"}]
 
 
+@pytest.mark.usefixtures("reads")
 @pytest.mark.parametrize("producer", ["input", "lookup"])
 def test_batches_bring_the_changelog(lab: Lab, catalog: Catalog, producer: str) -> None:
     lab.table.alter(set={"changelog-producer": producer})
@@ -208,6 +211,7 @@ def test_batches_bring_the_changelog(lab: Lab, catalog: Catalog, producer: str) 
     assert changelog.num_rows > 0, "the commits brought it themselves"
 
 
+@pytest.mark.usefixtures("reads")
 def test_dead_letters_and_a_batch_of_nothing_else(lab: Lab, catalog: Catalog) -> None:
     lab.put("1.csv", "id,name\nx,1\ny,2\n")
     lab.put("2.csv", "id,name\n1,a\nz,3\n2,b\n")

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,8 @@ class Instance:
     """Takes the leases of some streams, each in a thread, and runs nothing."""
 
     def __init__(self, metastore: InProcessMetastore, name: str, count: int, *, wait: bool = True) -> None:
-        self.shared = Shared(lambda: pytest.fail("Spark is not needed"), lambda: None)
+        no_session: Any = None
+        self.shared = Shared(lambda: no_session, lambda _: None)
         self.taken: dict[str, LeaseRenewer] = {}
         self.refused: list[Unavailable] = []
         log = set_up_logging("error")

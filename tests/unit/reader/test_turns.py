@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from reader.streams.runner import Shared
 
 
 def test_a_stop_while_waiting_for_its_turn_requests_nothing() -> None:
-    shared = Shared(lambda: pytest.fail("Spark is not needed"), lambda: None)
+    shared = Shared(lambda: pytest.fail("Spark is not needed"), lambda _: None)
     taken = LeaseGrant(True, 1, "me", 1000)
     assert shared.request_in_turn(lambda: taken) is taken
     threading.Timer(0.05, shared.stopping.set).start()
@@ -21,7 +23,7 @@ def test_a_stop_while_waiting_for_its_turn_requests_nothing() -> None:
 def test_any_process_that_has_given_its_lease_back_need_not_let_others_go_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    shared = Shared(lambda: pytest.fail("Spark is not needed"), lambda: None)
+    shared = Shared(lambda: pytest.fail("Spark is not needed"), lambda _: None)
     pauses: list[float | None] = []
     monkeypatch.setattr(shared.stopping, "wait", pauses.append)
     for _ in range(2):
@@ -29,3 +31,26 @@ def test_any_process_that_has_given_its_lease_back_need_not_let_others_go_first(
     shared.release()
     shared.request_in_turn(lambda: LeaseGrant(False, 1, "other", 1000))
     assert pauses == [0.0, 0.5, 0.5]
+
+
+def test_spark_starts_before_any_lease_and_is_warmed_once_for_all_streams_that_wait() -> None:
+    steps: list[str] = []
+    session: Any = SimpleNamespace()
+
+    def start() -> Any:
+        steps.append("start")
+        return session
+
+    shared = Shared(start, lambda found: steps.append("warm" if found is session else "other"))
+    shared.prepare()
+    assert steps == [], "a stream that does not fit needs none"
+    for _ in range(2):
+        shared.start_first()
+        shared.prepare()
+    assert steps == ["start", "warm"]
+
+
+def test_on_a_cluster_spark_starts_under_a_lease() -> None:
+    shared = Shared(lambda: pytest.fail("its executors would take room from others"), None)
+    shared.start_first()
+    shared.prepare()

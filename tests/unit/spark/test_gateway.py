@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,6 +120,23 @@ def test_what_java_says_goes_to_the_file_and_its_last_words_into_the_error(
         StartingJava({}, log_file).wait()
     assert "incubator" in log_file.read_text()
     assert capfd.readouterr() == ("", "")
+
+
+def test_the_end_of_java_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[InternalError] = []
+    came = threading.Event()
+
+    def note(error: InternalError) -> None:
+        ended.append(error)
+        came.set()
+
+    with subprocess.Popen(["sleep", "60"]) as java:
+        monkeypatch.setattr(gateway, "running", [java])
+        gateway.watch_java(note)
+        assert not came.wait(0.1)
+        java.kill()
+        assert came.wait(10)
+    assert "ended with exit code -9" in ended[0].message
 
 
 def test_java_starts_beside_what_is_done_meanwhile_and_is_ended_where_no_one_wants_it(spark_home: Path) -> None:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lakelog.errors import DataCorrupted, InvalidArgument, NotFound
 from lakelog.format.commit.request import WriterProgress
-from lakelog.spark.task_errors import TaskFailed, find_lakelog_error
 from writer.checkpoint import CHECKPOINT_PROPERTY, Checkpoint, Totals, open_checkpoint
-from writer.drained import OPTION
 from writer.files import batch_log
 from writer.files.batch_log import BatchFiles, BatchLog
 from writer.files.listing import FoundFile, list_files
-from writer.files.stream import FilesStreamReader, source_options
+from writer.files.source import FilesSource
 from writer.files.tasks import TakenFile, split_files
 from writer.pipeline.spec import BadRecords, FileSource, Format, Mode, Order, Pipeline
 
@@ -35,15 +33,17 @@ def make_pipeline(folder: Path, name: str = "p", source: str = "in") -> Pipeline
 
 
 class Stream:
-    """The source as Spark uses it: asked for offsets, then for the batch between two of them."""
+    """The source as the service uses it: asked whether a batch is planned, then for its files."""
 
     def __init__(self, source: FileSource, log: Path) -> None:
-        self.reader = FilesStreamReader(source_options(source, log, 4))
+        no_task: Any = None
+        self.log = BatchLog(log)
+        self.source = FilesSource(source, self.log, lambda _: no_task)
 
     def next(self, start: int) -> tuple[int, list[str]]:
-        end = self.reader.latestOffset({"batches": start}, ReadAllAvailable())["batches"]
-        parts = self.reader.partitions({"batches": start}, {"batches": end})
-        return end, [file.path for part in parts for file in part.value]
+        if not self.source.plan(start):
+            return start, []
+        return start + 1, [file.path for group in self.source.group(start, 4) for file in group]
 
 
 def touch(folder: Path, *names: str) -> None:
@@ -107,7 +107,7 @@ def test_what_is_there_now_is_all_there_is(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     touch(folder, "a", "b", "c")
     stream = Stream(make_source(folder), tmp_path / "log")
-    stream.reader.prepareForTriggerAvailableNow()
+    stream.source.freeze()
     touch(folder, "d")
     assert stream.next(0) == (1, ["a", "b"])
     assert stream.next(1) == (2, ["c"])
@@ -122,7 +122,7 @@ def test_packing_forgets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     stream = Stream(make_source(folder, max_files_per_batch=1), tmp_path / "log")
     for number in range(20):
         assert stream.next(number) == (number + 1, [f"{number:02d}"])
-        stream.reader.commit({"batches": number + 1})
+        stream.source.forget(number + 1)
     assert len(list((tmp_path / "log").glob("*.json"))) < 8
     log = BatchLog(tmp_path / "log")
     assert sorted(log.load_taken(19)) == [f"{number:02d}" for number in range(20)]
@@ -135,12 +135,10 @@ def test_lost_logs_are_noticed(tmp_path: Path) -> None:
     stream = Stream(make_source(folder), tmp_path / "log")
     stream.next(0)
     (tmp_path / "log" / "0000000000.json").unlink()
-    with pytest.raises(TaskFailed, match=r"0000000000\.json is missing.*Restore") as caught:
+    with pytest.raises(DataCorrupted, match=r"0000000000\.json is missing.*Restore"):
         Stream(make_source(folder), tmp_path / "log").next(1)
-    # So that it passes through Spark.
-    assert isinstance(find_lakelog_error(caught.value), DataCorrupted)
     (tmp_path / "log" / "0000000000.json").write_text("{")
-    with pytest.raises(TaskFailed, match="cannot be understood"):
+    with pytest.raises(DataCorrupted, match="cannot be understood"):
         Stream(make_source(folder), tmp_path / "log").next(1)
 
 
@@ -317,19 +315,3 @@ def test_totals(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=r"totals\.json cannot be understood") as caught:
         checkpoint.read_totals()
     assert caught.value.reason == "CHECKPOINT_MISFIT"
-
-
-def test_a_backlog_is_read_without_a_pause_and_what_trickles_in_waits_for_the_next_poll(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    touch(folder, "a", "b", "c")
-    stream = Stream(make_source(folder, max_files_per_batch=2), tmp_path / "log")
-    stream.reader = FilesStreamReader(
-        {**source_options(make_source(folder, max_files_per_batch=2), tmp_path / "log", 4), OPTION: "true"}
-    )
-    assert stream.next(0) == (1, ["a", "b"])
-    assert stream.next(1) == (2, ["c"]), "more was waiting, so nothing is to be waited for"
-    touch(folder, "d")
-    assert stream.next(2) == (2, []), "a poll that finds nothing makes Spark wait for the interval"
-    assert stream.next(2) == (3, ["d"])
-    assert stream.next(3) == (3, [])
-    assert stream.next(3) == (3, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 from collections.abc import Callable
@@ -19,11 +20,13 @@ from lakelog.errors import (
     LakelogError,
     NotFound,
     OutcomeUnknown,
+    PermissionDenied,
     ResourceExhausted,
     Unavailable,
 )
 from lakelog.format.jobs.work import LeaseGrant
 from lakelog.serving.lease import LeaseRenewer
+from lakelog.serving.streams.checkpoint_lock import FILE_NAME, CheckpointLock
 from lakelog.serving.streams.exit_status import may_pass
 from lakelog.serving.streams.spark_process import keeping_interrupts
 from writer.config import Config, parse_config
@@ -37,6 +40,7 @@ class Leases:
         self.free_after = 0
         self.away_for = 0
         self.failure: LakelogError | None = None
+        self.refusal: LakelogError | None = None
         self.renewals = 0
         self.released: list[int] = []
 
@@ -57,20 +61,24 @@ class Leases:
         return 30
 
     def release_lease(self, _name: str, epoch: int) -> None:
+        if self.refusal is not None:
+            raise self.refusal
         self.released.append(epoch)
+        if epoch == 1:
+            self.free_after = 0
 
 
 class Kept:
     """A renewer over such a metastore, with leases of 30 ms."""
 
-    def __init__(self, max_unavailable_s: float = 60.0) -> None:
+    def __init__(self, max_unavailable_s: float = 60.0, lock: CheckpointLock | None = None) -> None:
         self.leases = Leases()
         self.lost: list[LakelogError] = []
         self.was_lost = threading.Event()
         metastore: Any = self.leases
         self.renewer = LeaseRenewer(
             metastore, "pipeline/p", "me", duration_s=0.03, max_unavailable_s=max_unavailable_s, clock=SystemClock(),
-            log=structlog.get_logger(), on_lost=self._lose,
+            log=structlog.get_logger(), on_lost=self._lose, lock=lock,
         )  # fmt: skip
 
     def _lose(self, error: LakelogError) -> None:
@@ -98,7 +106,7 @@ def all_calls() -> None:
 
 @pytest.mark.usefixtures("all_calls")
 def test_reports_each_try_at_a_metastore_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakelog.serving.lease._LONGEST_WAIT_S", 0.01)
+    monkeypatch.setattr("lakelog.serving.lease._RETRY_EVERY_S", 0.01)
     kept = Kept()
     kept.leases.away_for = 2
     with structlog.testing.capture_logs() as reported:
@@ -110,7 +118,7 @@ def test_reports_each_try_at_a_metastore_that_does_not_answer(monkeypatch: pytes
 
 
 def test_knows_whether_the_metastore_answers_also_while_another_one_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakelog.serving.lease._LONGEST_WAIT_S", 0.01)
+    monkeypatch.setattr("lakelog.serving.lease._RETRY_EVERY_S", 0.01)
     kept, stopping = Kept(), threading.Event()
     seen: list[bool] = []
 
@@ -151,6 +159,53 @@ def test_stops_waiting_when_the_pipeline_stops() -> None:
     stopping = threading.Event()
     threading.Timer(0.05, stopping.set).start()
     assert not kept.renewer.acquire(wait=True, stopping=stopping)
+
+
+def dead_holder(folder: Path, epoch: int) -> CheckpointLock:
+    """The lock of a checkpoint whose last process had this epoch."""
+    lock = CheckpointLock(folder)
+    lock.lock(lambda: None)
+    lock.record("pipeline/p", epoch)
+    return lock
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_the_lease_of_a_dead_instance_need_not_run_out(tmp_path: Path, wait: bool) -> None:
+    kept = Kept(lock=dead_holder(tmp_path, 1))
+    kept.leases.free_after = 1 << 30
+    assert kept.renewer.acquire(wait=wait, stopping=threading.Event())
+    assert kept.leases.released == [1]
+    assert json.loads((tmp_path / FILE_NAME).read_text())["epoch"] == 2
+    kept.renewer.release()
+
+
+def test_but_that_of_any_other_one_must(tmp_path: Path) -> None:
+    """The control: the lease has another epoch than the dead one had."""
+    kept = Kept(lock=dead_holder(tmp_path, 3))
+    kept.leases.free_after = 1 << 30
+    with pytest.raises(Unavailable, match="'other' runs this pipeline now"):
+        kept.renewer.acquire(wait=False, stopping=threading.Event())
+    assert kept.leases.released == []
+
+
+def test_a_lease_of_a_dead_instance_of_another_principal_is_waited_for(tmp_path: Path) -> None:
+    kept = Kept(lock=dead_holder(tmp_path, 1))
+    kept.leases.free_after = 3
+    kept.leases.refusal = PermissionDenied("another principal holds it")
+    assert kept.renewer.acquire(wait=True, stopping=threading.Event())
+    kept.leases.refusal = None
+    kept.renewer.release()
+
+
+def test_prepares_once_while_it_waits_and_not_if_the_lease_is_free() -> None:
+    kept, prepared = Kept(), []
+    kept.leases.free_after = 3
+    assert kept.renewer.acquire(wait=True, stopping=threading.Event(), on_wait=lambda: prepared.append(1))
+    assert prepared == [1]
+    kept.renewer.release()
+    kept = Kept()
+    assert kept.renewer.acquire(wait=True, stopping=threading.Event(), on_wait=lambda: pytest.fail("nothing to wait"))
+    kept.renewer.release()
 
 
 def test_a_lease_that_another_took_is_lost() -> None:
