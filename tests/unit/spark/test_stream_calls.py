@@ -131,7 +131,7 @@ def test_a_batch_is_planned_ahead_once(calls: StreamCalls, reader: Reader) -> No
     assert reader.planned == [(0, 3)]
 
 
-def test_a_plan_of_another_batch_is_made_anew(calls: StreamCalls, reader: Reader) -> None:
+def test_a_plan_of_another_batch_is_made_again(calls: StreamCalls, reader: Reader) -> None:
     ask(calls, "latestOffset", start=at(0), all=False)
     assert len(ask(calls, "plan", start=at(0), end=at(2))["files"][0]) == 2
     assert sorted(reader.planned) == [(0, 2), (0, 3)]
