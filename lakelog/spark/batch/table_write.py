@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pickle
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from typing import Any, Final, Unpack
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any, Unpack
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from lakelog.arguments import check_flag, parse_table_name, to_option_texts
 from lakelog.errors import InvalidArgument
@@ -53,6 +52,7 @@ from lakelog.spark.executor.write import (
 )
 from lakelog.spark.executor.written_files import WrittenFiles
 from lakelog.spark.installation import installation_of
+from lakelog.spark.session.arrow_batches import NarrowRows, run_on_batches
 from lakelog.spark.session.remote import check_not_remote
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.parquet.writer import plan_file_schema
@@ -62,13 +62,6 @@ from lakelog.writes.changelog.commit_changelog import find_producer
 from lakelog.writes.commit_options import CommitOptions, read_commit_options, read_guards
 from lakelog.writes.heartbeats import Heartbeats
 from lakelog.writes.log_rows import plan_log_rows
-
-_BATCH_CONF: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
-_BATCH_ROWS: Final = 65_536
-"""Rows passed to Python at once; with Spark's 10,000 a write is a tenth slower."""
-_batch_lock = threading.Lock()
-_larger: Final[dict[SparkSession, tuple[int, str]]] = {}
-"""Sessions with larger batches: how many writes run in them, and their own setting."""
 
 
 def write(
@@ -210,37 +203,21 @@ def _run(
         check_types(df, columns, static, fill_missing=fills)
         conversion = RowConversion(columns, static, tuple(df.columns))
         return [write_part(task, convert_rows(conversion, iter(given_rows.to_batches())), 0, 0)]
-    with lakelog_errors(), _large_batches(spark):
-        rows = bring_to_types(df, columns, static, fill_missing=fills)
+
+    def write_by_tasks(narrow: NarrowRows | None) -> list[Row]:
+        rows = bring_to_types(df, columns, static, fill_missing=fills, narrow=narrow)
         if by_bucket:
             rows = bring_to_buckets(rows, info.schema, routing)
-        found = rows.mapInArrow(row_writer(task), WRITTEN_SCHEMA).collect()
+        return rows.mapInArrow(row_writer(task), WRITTEN_SCHEMA).collect()
+
+    with lakelog_errors():
+        found = run_on_batches(spark, df, info.table_uuid, write_by_tasks)
     return [pickle.loads(row["written"]) for row in found]
 
 
 def _comes_by_bucket(info: TableInfo) -> bool:
     """Whether all rows of a bucket come to one task, and each task gets rows of one bucket."""
     return to_routing(info.schema, TableOptions(info.options)).bucket_count > 0
-
-
-@contextmanager
-def _large_batches(spark: SparkSession) -> Iterator[None]:
-    """Larger Arrow batches for writes; the last concurrent write of the session restores its own setting."""
-    with _batch_lock:
-        running, before = _larger.get(spark, (0, ""))
-        if not running:
-            before = spark.conf.get(_BATCH_CONF) or "10000"
-            spark.conf.set(_BATCH_CONF, str(max(int(before), _BATCH_ROWS)))
-        _larger[spark] = (running + 1, before)
-    try:
-        yield
-    finally:
-        with _batch_lock:
-            running, before = _larger.pop(spark)
-            if running > 1:
-                _larger[spark] = (running - 1, before)
-            else:
-                spark.conf.set(_BATCH_CONF, before)
 
 
 def _check_streaming(df: DataFrame) -> None:
