@@ -63,18 +63,18 @@ def bring_to_types(
     names = [*schema.names, *([ROW_KIND_COLUMN] if has_kinds else [])]
     if not is_filled_in and all(_needs_no_cast(df, field) for field in schema):
         # One call of Java in place of some for each column.
-        return with_plain_names(df if df.columns == names else df.selectExpr(*map(_quote, names)), narrow)
+        return _with_plain_names(df if df.columns == names else df.selectExpr(*map(_quote, names)), narrow)
     kinds = [_quoted(ROW_KIND_COLUMN)] if has_kinds else []
     columns = [] if is_filled_in else [_native(df, field) for field in schema]
     natives = [column for column in columns if column is not None]
     if len(natives) == len(schema):
-        return with_plain_names(df.select(*natives, *kinds), narrow)
+        return _with_plain_names(df.select(*natives, *kinds), narrow)
     fields = [field.remove_metadata().with_name(plain_name(place)) for place, field in enumerate(schema)]
     output = to_spark_schema(pa.schema(fields), nullable=True)
     if has_kinds:
         output = output.add(st.StructField(plain_name(len(schema)), df.schema[ROW_KIND_COLUMN].dataType))
     conversion = RowConversion(schema, static, tuple(df.columns))
-    given = with_plain_names(df.select(*[_quoted(name) for name in df.columns]), narrow)
+    given = _with_plain_names(df.select(*[_quoted(name) for name in df.columns]), narrow)
     return given.mapInArrow(converter(conversion), output)
 
 
@@ -122,8 +122,7 @@ def plain_name(place: int) -> str:
     return f"c{place}"
 
 
-def with_plain_names(df: DataFrame, narrow: NarrowRows | None) -> DataFrame:
-    """The same columns under the names of `plain_name`; if rows are to be narrow, this is checked."""
+def _with_plain_names(df: DataFrame, narrow: NarrowRows | None) -> DataFrame:
     named = df.toDF(*[plain_name(place) for place in range(len(df.columns))])
     return named if narrow is None else narrow.check(named)
 

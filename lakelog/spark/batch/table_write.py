@@ -32,6 +32,7 @@ from lakelog.spark.batch.given_rows import collect_given_rows
 from lakelog.spark.batch.lookup import changelog_executor, load_base, to_lookup_task
 from lakelog.spark.batch.merging import file_merger
 from lakelog.spark.batch.row_layout import bring_to_buckets, bring_to_types, check_types
+from lakelog.spark.batch.small_input import collect_small_input
 from lakelog.spark.batch.write_parameters import (
     Mode,
     Partition,
@@ -146,15 +147,21 @@ def write(
                 # Its tasks send, but do not call the metastore.
                 in_use.enter_context(Heartbeats(metastore).begin(attempt.attempt_id))
             with lakelog_errors():
-                given_rows = None if uncommitted is not None else collect_given_rows(df, info.location)
-            base = load_base(metastore, info) if producer == "lookup" and given_rows is None else None
-            written = _run(spark, df, attempt, mode, overwrite, base, uncommitted, fills, given_rows)
+                few_rows = None if uncommitted is not None else _collect_few_rows(df, info.location)
+            base = load_base(metastore, info) if producer == "lookup" and few_rows is None else None
+            written = _run(spark, df, attempt, mode, overwrite, base, uncommitted, fills, few_rows)
         except BaseException:
             abandon_attempt(metastore, attempt)
             raise
         execute = changelog_executor(spark, to_lookup_task(attempt))
-        merge = None if _comes_by_bucket(info) and given_rows is None else file_merger(spark, info.location)
+        merge = None if _comes_by_bucket(info) and few_rows is None else file_merger(spark, info.location)
         return commit_attempt(metastore, attempt, written, parameters, overwrite, base, execute, merge)
+
+
+def _collect_few_rows(df: DataFrame, location: str) -> pa.Table | None:
+    """The rows, if they are few and reach the driver program faster than tasks; None: tasks are to write them."""
+    given = collect_given_rows(df, location)
+    return collect_small_input(df, location) if given is None else given
 
 
 def _run(
@@ -166,7 +173,7 @@ def _run(
     base: LookupBase | None,
     uncommitted: UncommittedTask | None,
     fills: bool,
-    given_rows: pa.Table | None,
+    few_rows: pa.Table | None,
 ) -> list[WrittenFiles]:
     info = attempt.info
     options = TableOptions(info.options)
@@ -180,7 +187,7 @@ def _run(
         )
     static = None if overwrite is None else overwrite.static
     columns = info.schema.arrow if source is KindSource.INSERTS else plan_file_schema(info.schema, with_row_kind=False)
-    by_bucket = _comes_by_bucket(info) and given_rows is None
+    by_bucket = _comes_by_bucket(info) and few_rows is None
     names = (*info.schema.arrow.names, *([ROW_KIND_COLUMN] if ROW_KIND_COLUMN in df.columns else []))
     task = WriteTask(
         str(info.name),
@@ -199,10 +206,10 @@ def _run(
         uncommitted=uncommitted,
     )
     fills = fills or source is KindSource.DELETES
-    if given_rows is not None:
+    if few_rows is not None:
         check_types(df, columns, static, fill_missing=fills)
         conversion = RowConversion(columns, static, tuple(df.columns))
-        return [write_part(task, convert_rows(conversion, iter(given_rows.to_batches())), 0, 0)]
+        return [write_part(task, convert_rows(conversion, iter(few_rows.to_batches())), 0, 0)]
 
     def write_by_tasks(narrow: NarrowRows | None) -> list[Row]:
         rows = bring_to_types(df, columns, static, fill_missing=fills, narrow=narrow)

@@ -77,12 +77,12 @@ class NarrowRows:
     batch_rows: int
 
     def check(self, rows: DataFrame) -> DataFrame:
-        """The same rows, of which a wide one ends the job; their columns have plain names."""
-        lengths = [f"ifnull(octet_length({each.name}), 0)" for each in rows.schema if _has_length(each)]
+        """The same rows, of which a wide one ends the job; no two names of columns differ in case only."""
+        quoted = ("`" + each.name.replace("`", "``") + "`" for each in rows.schema if _has_length(each))
+        lengths = " + ".join(f"ifnull(octet_length({name}), 0)" for name in quoted)
         if not lengths:
             return rows
-        is_wide = f"{' + '.join(lengths)} > {WIDE_BYTES}"
-        return rows.filter(f"IF({is_wide}, CAST(raise_error('{_WIDE_ROW}') AS BOOLEAN), true)")
+        return rows.filter(f"IF({lengths} > {WIDE_BYTES}, CAST(raise_error('{_WIDE_ROW}') AS BOOLEAN), true)")
 
 
 def plan_narrow_rows(schema: st.StructType) -> NarrowRows | None:
