@@ -40,7 +40,7 @@ def _measure(bench: Bench, on: SparkBench, is_keyed: bool, is_brought: bool) -> 
     count = bench.scaled(_COMMITS)
     batches = [q1(np.arange(_ROWS * number, _ROWS * (number + 1)), number) for number in range(count)]
     frames = [
-        on.spark.createDataFrame(rows) if is_brought else _from_file(on, rows, number)
+        on.spark.createDataFrame(rows) if is_brought else from_file(on, rows, number)
         for number, rows in enumerate(batches)
     ]
     expected = order_free_hash(pa.concat_tables(batches).select(HASHED))
@@ -58,7 +58,8 @@ def _measure(bench: Bench, on: SparkBench, is_keyed: bool, is_brought: bool) -> 
     yield absolute(f"commit of {label}, p50", "ms", [statistics.median(taken[WARM_UPS * count :]) * 1e3])
 
 
-def _from_file(on: SparkBench, rows: pa.Table, number: int) -> DataFrame:
+def from_file(on: SparkBench, rows: pa.Table, number: int) -> DataFrame:
+    """The rows as a DataFrame of a file of that number."""
     path = on.folder / f"{number}.parquet"
     pq.write_table(rows, path)
     return on.read(path)

@@ -21,6 +21,7 @@ from bench import shapes
 from bench.context import Bench
 from bench.echo_server import METHOD
 from bench.measure import Figure, WrongAnswerError, absolute, ratio_of_rates
+from bench.spark.small_commit_phases import measure_phases
 from bench.spark.small_commits import measure_small_commits
 from lakelog.embedded.ports import free_port
 from lakelog.rpc.v1 import snapshots_pb2, types_pb2
@@ -186,4 +187,4 @@ def _with_files(bench: Bench, target: str, catalog: Catalog) -> Iterator[Figure]
         yield absolute(f"SDK appends of {rows} rows, {writers_text}", "commits/s", [rate], target=goal, at_most=False)
 
 
-PARTS = {"grpc": _measure_commits, "spark": measure_small_commits}
+PARTS = {"grpc": _measure_commits, "spark": measure_small_commits, "phases": measure_phases}

@@ -40,14 +40,12 @@ def collect_given_rows(df: DataFrame, location: str) -> pa.Table | None:
 
     Args:
         df: The rows.
-        location: The table's location. Executors of other machines may see another folder there than this program: then
-            they are to write, so that the difference is noticed.
+        location: The table's location.
 
     Raises:
         InvalidArgument: A type has no Arrow type.
     """
-    master = df.sparkSession.sparkContext.master
-    if location.startswith("file:") and not is_on_this_machine(master or ""):
+    if not are_written_here(df, location):
         return None
     execution: Any = df._jdf.queryExecution()
     # Of the plan as it was written: to optimize it can mean to plan the reads of other sources.
@@ -58,10 +56,19 @@ def collect_given_rows(df: DataFrame, location: str) -> pa.Table | None:
     if most.isEmpty() or most.get() > MAX_ROWS:
         return None
     is_fixed = all(isinstance(field.dataType, _FIXED_WIDTH) for field in df.schema)
-    if not is_fixed and not all(name in _PASSING for name in _iterate_nodes(plan)):
+    if not is_fixed and not all(name in _PASSING for name in iterate_nodes(plan)):
         return None
     to_arrow(df)
     return df.toArrow()
+
+
+def are_written_here(df: DataFrame, location: str) -> bool:
+    """Whether the driver program may write into a table's location.
+
+    Executors of other machines may see another folder there than this program: then they are to write, so that the
+    difference is noticed.
+    """
+    return not location.startswith("file:") or is_on_this_machine(df.sparkSession.sparkContext.master or "")
 
 
 def _iterate_leaves(plan: Any) -> Iterator[str]:
@@ -69,8 +76,9 @@ def _iterate_leaves(plan: Any) -> Iterator[str]:
     return (leaves.apply(place).nodeName() for place in range(leaves.size()))
 
 
-def _iterate_nodes(plan: Any) -> Iterator[str]:
+def iterate_nodes(plan: Any) -> Iterator[str]:
+    """The names of the nodes of one of Spark's plans, from its root on."""
     yield plan.nodeName()
     children = plan.children()
     for place in range(children.size()):
-        yield from _iterate_nodes(children.apply(place))
+        yield from iterate_nodes(children.apply(place))

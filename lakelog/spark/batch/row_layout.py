@@ -24,6 +24,7 @@ from lakelog.format.types.cast import check_schema
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.format.types.schema import TableSchema
 from lakelog.spark.executor.write import RowConversion, converter
+from lakelog.spark.session.arrow_batches import NarrowRows
 from lakelog.spark.types import is_widening, same_values, to_spark_schema, to_spark_type
 from lakelog.storage.write.routing import Routing
 from lakelog.writes.overwrite import StaticPartition
@@ -32,7 +33,12 @@ _ARRIVAL: Final = "arrival"
 
 
 def bring_to_types(
-    df: DataFrame, schema: pa.Schema, static: StaticPartition | None, *, fill_missing: bool
+    df: DataFrame,
+    schema: pa.Schema,
+    static: StaticPartition | None,
+    *,
+    fill_missing: bool,
+    narrow: NarrowRows | None = None,
 ) -> DataFrame:
     """Returns the rows with the table's columns in their order and types, under the names of `plain_name`.
 
@@ -44,6 +50,7 @@ def bring_to_types(
         schema: The table's columns; those that may be missing are nullable.
         static: A partition that must contain all rows; its columns may be missing.
         fill_missing: Whether nullable columns that the rows leave out become NULL; else they are an error.
+        narrow: How rows reach Python without a count of their bytes; None: their bytes are counted.
 
     Returns:
         The table's columns, and last the column `_row_kind` if `df` has one.
@@ -56,20 +63,19 @@ def bring_to_types(
     names = [*schema.names, *([ROW_KIND_COLUMN] if has_kinds else [])]
     if not is_filled_in and all(_needs_no_cast(df, field) for field in schema):
         # One call of Java in place of some for each column.
-        return _with_plain_names(df if df.columns == names else df.selectExpr(*map(_quote, names)))
+        return _with_plain_names(df if df.columns == names else df.selectExpr(*map(_quote, names)), narrow)
     kinds = [_quoted(ROW_KIND_COLUMN)] if has_kinds else []
     columns = [] if is_filled_in else [_native(df, field) for field in schema]
     natives = [column for column in columns if column is not None]
     if len(natives) == len(schema):
-        return _with_plain_names(df.select(*natives, *kinds))
+        return _with_plain_names(df.select(*natives, *kinds), narrow)
     fields = [field.remove_metadata().with_name(plain_name(place)) for place, field in enumerate(schema)]
     output = to_spark_schema(pa.schema(fields), nullable=True)
     if has_kinds:
         output = output.add(st.StructField(plain_name(len(schema)), df.schema[ROW_KIND_COLUMN].dataType))
     conversion = RowConversion(schema, static, tuple(df.columns))
-    return _with_plain_names(df.select(*[_quoted(name) for name in df.columns])).mapInArrow(
-        converter(conversion), output
-    )
+    given = _with_plain_names(df.select(*[_quoted(name) for name in df.columns]), narrow)
+    return given.mapInArrow(converter(conversion), output)
 
 
 def check_types(df: DataFrame, schema: pa.Schema, static: StaticPartition | None, *, fill_missing: bool) -> bool:
@@ -116,8 +122,9 @@ def plain_name(place: int) -> str:
     return f"c{place}"
 
 
-def _with_plain_names(df: DataFrame) -> DataFrame:
-    return df.toDF(*[plain_name(place) for place in range(len(df.columns))])
+def _with_plain_names(df: DataFrame, narrow: NarrowRows | None) -> DataFrame:
+    named = df.toDF(*[plain_name(place) for place in range(len(df.columns))])
+    return named if narrow is None else narrow.check(named)
 
 
 def to_arrow(df: DataFrame) -> pa.Schema:

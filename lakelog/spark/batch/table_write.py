@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pickle
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from typing import Any, Final, Unpack
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any, Unpack
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from lakelog.arguments import check_flag, parse_table_name, to_option_texts
 from lakelog.errors import InvalidArgument
@@ -33,6 +32,7 @@ from lakelog.spark.batch.given_rows import collect_given_rows
 from lakelog.spark.batch.lookup import changelog_executor, load_base, to_lookup_task
 from lakelog.spark.batch.merging import file_merger
 from lakelog.spark.batch.row_layout import bring_to_buckets, bring_to_types, check_types
+from lakelog.spark.batch.small_input import collect_small_input
 from lakelog.spark.batch.write_parameters import (
     Mode,
     Partition,
@@ -53,6 +53,7 @@ from lakelog.spark.executor.write import (
 )
 from lakelog.spark.executor.written_files import WrittenFiles
 from lakelog.spark.installation import installation_of
+from lakelog.spark.session.arrow_batches import NarrowRows, run_on_batches
 from lakelog.spark.session.remote import check_not_remote
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.parquet.writer import plan_file_schema
@@ -62,13 +63,6 @@ from lakelog.writes.changelog.commit_changelog import find_producer
 from lakelog.writes.commit_options import CommitOptions, read_commit_options, read_guards
 from lakelog.writes.heartbeats import Heartbeats
 from lakelog.writes.log_rows import plan_log_rows
-
-_BATCH_CONF: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
-_BATCH_ROWS: Final = 65_536
-"""Rows passed to Python at once; with Spark's 10,000 a write is a tenth slower."""
-_batch_lock = threading.Lock()
-_larger: Final[dict[SparkSession, tuple[int, str]]] = {}
-"""Sessions with larger batches: how many writes run in them, and their own setting."""
 
 
 def write(
@@ -153,15 +147,21 @@ def write(
                 # Its tasks send, but do not call the metastore.
                 in_use.enter_context(Heartbeats(metastore).begin(attempt.attempt_id))
             with lakelog_errors():
-                given_rows = None if uncommitted is not None else collect_given_rows(df, info.location)
-            base = load_base(metastore, info) if producer == "lookup" and given_rows is None else None
-            written = _run(spark, df, attempt, mode, overwrite, base, uncommitted, fills, given_rows)
+                few_rows = None if uncommitted is not None else _collect_few_rows(df, info.location)
+            base = load_base(metastore, info) if producer == "lookup" and few_rows is None else None
+            written = _run(spark, df, attempt, mode, overwrite, base, uncommitted, fills, few_rows)
         except BaseException:
             abandon_attempt(metastore, attempt)
             raise
         execute = changelog_executor(spark, to_lookup_task(attempt))
-        merge = None if _comes_by_bucket(info) and given_rows is None else file_merger(spark, info.location)
+        merge = None if _comes_by_bucket(info) and few_rows is None else file_merger(spark, info.location)
         return commit_attempt(metastore, attempt, written, parameters, overwrite, base, execute, merge)
+
+
+def _collect_few_rows(df: DataFrame, location: str) -> pa.Table | None:
+    """The rows, if they are few and reach the driver program faster than tasks; None: tasks are to write them."""
+    given = collect_given_rows(df, location)
+    return collect_small_input(df, location) if given is None else given
 
 
 def _run(
@@ -173,7 +173,7 @@ def _run(
     base: LookupBase | None,
     uncommitted: UncommittedTask | None,
     fills: bool,
-    given_rows: pa.Table | None,
+    few_rows: pa.Table | None,
 ) -> list[WrittenFiles]:
     info = attempt.info
     options = TableOptions(info.options)
@@ -187,7 +187,7 @@ def _run(
         )
     static = None if overwrite is None else overwrite.static
     columns = info.schema.arrow if source is KindSource.INSERTS else plan_file_schema(info.schema, with_row_kind=False)
-    by_bucket = _comes_by_bucket(info) and given_rows is None
+    by_bucket = _comes_by_bucket(info) and few_rows is None
     names = (*info.schema.arrow.names, *([ROW_KIND_COLUMN] if ROW_KIND_COLUMN in df.columns else []))
     task = WriteTask(
         str(info.name),
@@ -206,41 +206,25 @@ def _run(
         uncommitted=uncommitted,
     )
     fills = fills or source is KindSource.DELETES
-    if given_rows is not None:
+    if few_rows is not None:
         check_types(df, columns, static, fill_missing=fills)
         conversion = RowConversion(columns, static, tuple(df.columns))
-        return [write_part(task, convert_rows(conversion, iter(given_rows.to_batches())), 0, 0)]
-    with lakelog_errors(), _large_batches(spark):
-        rows = bring_to_types(df, columns, static, fill_missing=fills)
+        return [write_part(task, convert_rows(conversion, iter(few_rows.to_batches())), 0, 0)]
+
+    def write_by_tasks(narrow: NarrowRows | None) -> list[Row]:
+        rows = bring_to_types(df, columns, static, fill_missing=fills, narrow=narrow)
         if by_bucket:
             rows = bring_to_buckets(rows, info.schema, routing)
-        found = rows.mapInArrow(row_writer(task), WRITTEN_SCHEMA).collect()
+        return rows.mapInArrow(row_writer(task), WRITTEN_SCHEMA).collect()
+
+    with lakelog_errors():
+        found = run_on_batches(spark, df, info.table_uuid, write_by_tasks)
     return [pickle.loads(row["written"]) for row in found]
 
 
 def _comes_by_bucket(info: TableInfo) -> bool:
     """Whether all rows of a bucket come to one task, and each task gets rows of one bucket."""
     return to_routing(info.schema, TableOptions(info.options)).bucket_count > 0
-
-
-@contextmanager
-def _large_batches(spark: SparkSession) -> Iterator[None]:
-    """Larger Arrow batches for writes; the last concurrent write of the session restores its own setting."""
-    with _batch_lock:
-        running, before = _larger.get(spark, (0, ""))
-        if not running:
-            before = spark.conf.get(_BATCH_CONF) or "10000"
-            spark.conf.set(_BATCH_CONF, str(max(int(before), _BATCH_ROWS)))
-        _larger[spark] = (running + 1, before)
-    try:
-        yield
-    finally:
-        with _batch_lock:
-            running, before = _larger.pop(spark)
-            if running > 1:
-                _larger[spark] = (running - 1, before)
-            else:
-                spark.conf.set(_BATCH_CONF, before)
 
 
 def _check_streaming(df: DataFrame) -> None:

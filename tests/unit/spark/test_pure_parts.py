@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError
@@ -22,7 +18,6 @@ from lakelog.format.filter.condition import parse_filter
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.spark.batch.live_rows import _chunks, spark_location, split_by_size
 from lakelog.spark.batch.table_read import _translate
-from lakelog.spark.batch.table_write import _BATCH_CONF, _large_batches
 from lakelog.spark.executor.write import pack_indices
 from lakelog.spark.planning import _depends_on_zone, _parse
 from lakelog.spark.source.data_source import LakelogSource
@@ -170,26 +165,6 @@ def test_the_id_in_a_checkpoint(tmp_path: Path) -> None:
     assert read_query_id(tmp_path.as_uri()) == "a-b"
     with pytest.raises(InvalidArgument, match="cannot be read from Python"):
         read_query_id("hdfs://host/checkpoint")
-
-
-class FakeSession:
-    """The settings of a session."""
-
-    def __init__(self) -> None:
-        self.settings = {_BATCH_CONF: "500"}
-        self.conf = SimpleNamespace(get=self.settings.get, set=self.settings.__setitem__)
-
-
-def test_writes_at_one_time_leave_the_session_as_it_was() -> None:
-    session = FakeSession()
-    first, second = (_large_batches(cast(SparkSession, session)) for _ in range(2))
-    with contextlib.ExitStack() as one, contextlib.ExitStack() as other:
-        one.enter_context(first)
-        other.enter_context(second)
-        one.close()
-        # The first is done, the second still needs them.
-        assert session.settings == {_BATCH_CONF: "65536"}
-    assert session.settings == {_BATCH_CONF: "500"}
 
 
 def test_a_data_source_reports_errors_without_the_way_they_took() -> None:
