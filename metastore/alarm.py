@@ -1,4 +1,4 @@
-"""When a step beside the requests runs next: at once when it is told to, and at the latest when its time has come."""
+"""When a step beside the requests runs next: at once when it is notified, and at the latest when its time has come."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ class Alarm:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._is_told = asyncio.Event()
+        self._is_notified = asyncio.Event()
         self._due_s = clock.monotonic_s()
 
     @property
-    def is_told(self) -> bool:
-        """Whether it was told since it was set."""
-        return self._is_told.is_set()
+    def is_notified(self) -> bool:
+        """Whether it was notified since it was set."""
+        return self._is_notified.is_set()
 
     @property
     def is_due(self) -> bool:
         """Whether there is a reason to run the step now."""
-        return self.is_told or self._left_s <= 0
+        return self.is_notified or self._left_s <= 0
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Makes it due."""
-        self._is_told.set()
+        self._is_notified.set()
 
     def set(self, within_s: float) -> None:
-        """Lets it rest from now on, for so long at most. Before the step: what is told meanwhile is a new reason."""
-        self._is_told.clear()
+        """Lets it rest from now on, for so long at most; called before the step, to lose no notice."""
+        self._is_notified.clear()
         self._due_s = self._clock.monotonic_s() + within_s
 
     async def wait(self) -> None:
         """Returns once it is due."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(self._left_s, 0.0)):
-                await self._is_told.wait()
+                await self._is_notified.wait()
 
     @property
     def _left_s(self) -> float:

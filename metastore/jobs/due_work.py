@@ -85,7 +85,7 @@ class DueWork:
     def touch(self, table_uuid: str) -> None:
         """Has a table planned by the next step."""
         self._touched[table_uuid] = None
-        self._alarm.tell()
+        self._alarm.notify()
 
     async def wait(self) -> None:
         """Returns once a table was touched, or it is time to search for forgotten ones."""

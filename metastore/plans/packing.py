@@ -98,7 +98,7 @@ class Packer:
 
     def touch(self) -> None:
         """Notes that files were committed, so that the next `step_if_touched` packs."""
-        self._alarm.tell()
+        self._alarm.notify()
 
     async def wait(self) -> None:
         """Returns once there may be something to pack."""
@@ -116,11 +116,11 @@ class Packer:
         try:
             packed = await self.step()
         except BaseException:
-            self._alarm.tell()
+            self._alarm.notify()
             raise
         if packed:
             # Of more tables than one step packs, the rest is left.
-            self._alarm.tell()
+            self._alarm.notify()
         return packed
 
     async def step(self) -> int:

@@ -53,7 +53,7 @@ class WorkMeasuring:
 
     def touch(self) -> None:
         """Notes that something may wait now."""
-        self._alarm.tell()
+        self._alarm.notify()
 
     async def wait(self) -> None:
         """Returns once a measurement may find something new."""
@@ -65,12 +65,12 @@ class WorkMeasuring:
         Raises:
             Unavailable, OutcomeUnknown: The store is lost.
         """
-        is_told = self._alarm.is_told
+        is_notified = self._alarm.is_notified
         self._alarm.set(REST_S)
         try:
             measured = await run_transaction(self._store, self._measure)
         except LakelogError:
-            self._alarm.tell()
+            self._alarm.notify()
             if self._clock.monotonic_s() - self._shown_s >= STALE_S:
                 self._levels.clear()
             raise
@@ -78,8 +78,8 @@ class WorkMeasuring:
         if measured.work is not None:
             self._levels.show(measured.work, measured.age_ms)
         # What it was told of may be newer than the measurement of another.
-        if measured.work is None or measured.work.has_any or (is_told and measured.age_ms > 0):
-            self._alarm.tell()
+        if measured.work is None or measured.work.has_any or (is_notified and measured.age_ms > 0):
+            self._alarm.notify()
 
     async def _measure(self, tx: Transaction) -> MeasuredWork:
         found = await tx.find_measured_work()

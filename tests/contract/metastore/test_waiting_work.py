@@ -96,7 +96,7 @@ def move(metastore: InProcessMetastore, table: TableInfo, consumer_id: str, snap
     metastore.advance_consumer(consumer_id, [ConsumerPosition(table.table_uuid, opened.epoch, snapshot_id)])
 
 
-def test_it_rests_while_nothing_waits_until_it_is_told(metastore: InProcessMetastore) -> None:
+def test_it_rests_while_nothing_waits_until_it_is_notified(metastore: InProcessMetastore) -> None:
     replica, other = Replica(metastore), Replica(metastore)
     assert not replica.rests, "nothing is measured yet"
     replica.step()

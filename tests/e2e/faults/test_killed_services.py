@@ -98,7 +98,7 @@ def test_postgres_killed_under_load_means_unavailable_and_then_goes_on_without_a
         time.sleep(1.0)
         lab.stack.restart("postgres")
 
-    pid = lab.stack._components["metastore"].pid  # type: ignore[attr-defined]
+    pid = lab.stack._components["metastore"].pid
     asking = threading.Thread(target=ask)
     asking.start()
     try:
@@ -106,7 +106,7 @@ def test_postgres_killed_under_load_means_unavailable_and_then_goes_on_without_a
     finally:
         stop.set()
         asking.join()
-    assert lab.stack._components["metastore"].pid == pid  # type: ignore[attr-defined]
+    assert lab.stack._components["metastore"].pid == pid
     assert seen, "nobody noticed, so the fault did not take effect"
     assert {type(error) for error in seen} == {Unavailable}, {str(error) for error in seen}
     assert all(answer == ["keyed", "log"] for answer in answers), "a wrong answer"

@@ -17,22 +17,22 @@ class _SetClock(SystemClock):
         return self.now_s
 
 
-def test_it_is_due_at_first_when_told_and_when_its_time_has_come() -> None:
+def test_it_is_due_at_first_when_notified_and_when_its_time_has_come() -> None:
     clock = _SetClock()
     alarm = Alarm(clock)
     assert alarm.is_due
     alarm.set(30.0)
     assert not alarm.is_due
-    alarm.tell()
+    alarm.notify()
     assert alarm.is_due
     alarm.set(30.0)
     assert not alarm.is_due
     clock.now_s += 30.0
     assert alarm.is_due
-    assert not alarm.is_told
+    assert not alarm.is_notified
 
 
-def test_who_waits_is_woken_when_it_is_told_or_due() -> None:
+def test_a_wait_ends_when_it_is_notified_or_due() -> None:
     async def run() -> None:
         alarm = Alarm(SystemClock())
         alarm.set(3600.0)
@@ -40,7 +40,7 @@ def test_who_waits_is_woken_when_it_is_told_or_due() -> None:
             await asyncio.wait_for(alarm.wait(), 0.05)
         waiting = asyncio.create_task(alarm.wait())
         await asyncio.sleep(0)
-        alarm.tell()
+        alarm.notify()
         await asyncio.wait_for(waiting, 20)
         alarm.set(0.01)
         await asyncio.wait_for(alarm.wait(), 20)

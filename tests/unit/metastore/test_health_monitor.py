@@ -1,4 +1,4 @@
-"""When the metastore looks at its database, and what it tells of that."""
+"""When the metastore looks at its database, and what it reports of that."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class _Probe:
 
 class _Servicer:
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     async def set(self, service: str, _state: Any) -> None:
-        self.told.append(service)
+        self.reported.append(service)
 
 
 def _run(*answers: bool) -> tuple[list[float], list[str]]:
@@ -49,7 +49,7 @@ def _run(*answers: bool) -> tuple[list[float], list[str]]:
 
     with contextlib.suppress(_OverError):
         asyncio.run(monitor.run())
-    return probe.pauses, servicer.told
+    return probe.pauses, servicer.reported
 
 
 def test_a_database_that_answers_is_looked_at_rarely_and_one_that_does_not_often() -> None:
@@ -57,8 +57,8 @@ def test_a_database_that_answers_is_looked_at_rarely_and_one_that_does_not_often
     assert pauses == [10.0, 1.0, 1.0, 10.0]
 
 
-def test_only_changes_are_told() -> None:
-    _, told = _run(True, True, True)
-    assert told == ["", "s"]
-    _, told = _run(False, True, True, False)
-    assert told == ["", "s"] * 3
+def test_only_changes_are_reported() -> None:
+    _, reported = _run(True, True, True)
+    assert reported == ["", "s"]
+    _, reported = _run(False, True, True, False)
+    assert reported == ["", "s"] * 3
