@@ -229,6 +229,8 @@ class LeasedStream(Generic[E]):
         try:
             while query.isActive and not self._events.is_ending:
                 self._events.wake.wait(POLL_EVERY_S)
+                # It can be set long after the lease was taken: when the lock of the checkpoint comes.
+                self._events.wake.clear()
                 on_poll(query)
                 # A long time without work is no failure.
                 if query.status["message"].startswith(_WAITS):
