@@ -26,7 +26,8 @@ CLEAN_INTERVAL_S: Final = 600.0
 """The attempts that a step finds were left at least an hour ago, and they only cost storage."""
 
 WAITING_INTERVAL_S: Final = 10.0
-"""A step reads a row, and measures if no metastore has done so for as long: what is shown is 20 seconds old at most."""
+"""A step reads a row, and measures if no metastore has done so for as long. So what is shown is 20 seconds old at most
+while something waits."""
 
 OVERDUE_INTERVAL_S: Final = 60.0
 """A snapshot that is retained for too long has been so for hours."""

@@ -2,7 +2,7 @@
 
 The steps, and the effect of a crash after each:
 
-1. The lease is checked, so that an instance that was replaced does nothing at all.
+1. The lease is checked, so that an instance that was replaced reads and writes no rows.
 2. A batch that the table has already is only counted: nothing is read or written.
 3. Dead letters of an earlier try are deleted. After a crash here the batch was never begun.
 4. Tasks, or for few rows the driver program, read the batch's input, write dead letters and the data files of an open
@@ -108,7 +108,7 @@ class BatchWriter:
             )
 
     def _read(self, spark: SparkSession, tasks: BatchTasks) -> DataFrame:
-        """The rows of a batch, read already if they are few; on a cluster its machines read them."""
+        """The rows of a batch: read already if they are few; if Spark runs on a cluster, always read there."""
         schema = to_spark_schema(self.coercion.output, nullable=True)
         if is_on_this_machine(spark.sparkContext.master):
             few = read_few_rows(tasks, self.coercion.output)

@@ -17,14 +17,14 @@ import os
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit.request import WriterProgress
 from lakelog.serving.streams.exit_status import CHECKPOINT_MISFIT
 from lakelog.storage.objects.durable import synchronise
 
-from .durable_json import write_once
+from .durable_json import replace, write_once
 from .pipeline.spec import Pipeline
 
 CHECKPOINT_PROPERTY: Final = "pipeline.checkpoint"
@@ -123,7 +123,7 @@ class Checkpoint:
 
     def write_totals(self, totals: Totals) -> None:
         """Records the totals; completely or not at all."""
-        _write(self.folder / "totals.json", asdict(totals))
+        replace(self.folder / "totals.json", asdict(totals))
 
     def set_back(self, progress: WriterProgress, source: BatchPlans) -> range:
         """Sets what is noted back to the table's last batch, if the table has lost some; idempotent.
@@ -235,8 +235,7 @@ def open_checkpoint(pipeline: Pipeline, table_uuid: str) -> Checkpoint:
             ) from None
         identity = uuid.uuid4().hex
         try:
-            pipeline.checkpoint.mkdir(parents=True, exist_ok=True)
-            _write(path, {"checkpoint": identity, **facts})
+            replace(path, {"checkpoint": identity, **facts})
         except OSError as error:
             raise InvalidArgument(
                 f"The checkpoint {pipeline.checkpoint} cannot be written: {error.strerror}. Check `checkpoint` in "
@@ -265,12 +264,3 @@ def _mismatch(message: str) -> InvalidArgument:
 
 def _not_understood(path: Path, error: Exception) -> InvalidArgument:
     return _mismatch(f"The checkpoint's file {path} cannot be understood: {error}. Put the whole folder back.")
-
-
-def _write(path: Path, data: dict[str, Any]) -> None:
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with draft.open("w", encoding="utf-8") as stream:
-        json.dump(data, stream)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(path)

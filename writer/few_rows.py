@@ -22,7 +22,9 @@ _MAX_BYTES: Final = 8 << 20
 
 
 def read_few_rows(tasks: BatchTasks, schema: pa.Schema) -> pa.Table | None:
-    """Returns the rows of a batch if they are few; None: tasks are to read it, and nothing of it is left behind.
+    """Returns the rows of a batch if they are few; None: tasks are to read it.
+
+    Dead letters of parts that were read to their end are left behind. The tasks replace them by the same ones.
 
     Args:
         tasks: Those of the batch.
@@ -36,7 +38,7 @@ def read_few_rows(tasks: BatchTasks, schema: pa.Schema) -> pa.Table | None:
     numbers = pa.record_batch({"number": pa.array(range(tasks.count), pa.int64())})
     found: list[pa.RecordBatch] = []
     rows = size = 0
-    # Closing it takes dead letters back that it has written so far.
+    # Closing it takes back the dead letters of the part that was read last, which are not complete.
     with lakelog_errors(), closing(tasks.read(iter([numbers]))) as batches:
         for batch in batches:
             found.append(batch)

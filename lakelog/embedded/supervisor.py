@@ -244,7 +244,7 @@ class Supervisor:
                 # Not "runs again": it has only just started.
                 _log.warning("%s was started again", name)
         finally:
-            # Its thread lives for another moment, and whoever is woken must not take that for a start.
+            # Its thread lives for another moment, and the thread that is woken must not mistake that for a start.
             watch.is_restarted = True
             self._exits.wake()
 

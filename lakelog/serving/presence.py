@@ -1,4 +1,4 @@
-"""Reports that a service is there, for `lakelog status`: from a thread, every few seconds, until its end.
+"""Reports that a service is there, for `lakelog status`: from a thread, every 15 seconds, until its end.
 
 Nothing depends on presence. A failed report never harms the service. The log has a line when reports begin to fail and
 when they arrive again, and the next report is sent as if nothing had happened.

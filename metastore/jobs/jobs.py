@@ -48,7 +48,8 @@ ANNOUNCED: Final = "jobs"
 
 _POLL_EVERY_S: Final = 30.0
 """How often a waiting call asks the store at least, and as long as one waits at most. A lost announcement of another
-metastore costs no more; it is lost only if that one dies in the moment after a commit."""
+metastore costs no more. It is lost if that one dies in the moment after a commit, or while the connection that listens
+has gone silent."""
 
 _SHORTEST_PAUSE_S: Final = 0.01
 """A job that is due at this moment but could not be taken is locked by a process that is about to take it, or that

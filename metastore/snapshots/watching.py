@@ -54,8 +54,8 @@ _LOADS_AT_ONCE: Final = 2
 """How many watchers read from the store at once, so that thousands that catch up leave connections to calls."""
 
 QUIET_POLL_S: Final = 10.0
-"""Between two polls while nothing is committed. A lost announcement costs a watcher no more; it is lost only if another
-metastore dies between a commit and its announcement."""
+"""Between two polls while nothing is committed. A lost announcement costs a watcher no more. It is lost if another
+metastore dies between a commit and its announcement, or while the connection that listens has gone silent."""
 
 _STIRRED_S: Final = 30.0
 """How long after a commit, of this process or announced by another, polls come as often as they may."""

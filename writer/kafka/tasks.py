@@ -1,4 +1,4 @@
-"""Reading the records of a batch; all of this runs on executors."""
+"""Reading the records of a batch; all of this runs on executors, for few rows in the driver program."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def read_range(task: KafkaReadTask, taken: TakenRange) -> Iterator[pa.RecordBatc
     """Reads one range; its bad records become dead letters, or the first of them raises an error.
 
     Yields:
-        Rows of `task.fitting.output`, by rising offset.
+        Rows of `task.coercion.output`, by rising offset.
 
     Raises:
         InvalidArgument: There is a bad record and the pipeline stops at those (reason `BAD_RECORD`).

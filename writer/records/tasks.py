@@ -1,4 +1,4 @@
-"""Reading the files of a batch; all of this runs on executors."""
+"""Reading the files of a batch; all of this runs on executors, for few rows in the driver program."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def read_file(task: ReadTask, file: TakenFile) -> Iterator[pa.RecordBatch]:
     """Reads one file; its bad records become dead letters, or the first of them an error.
 
     Yields:
-        Rows of `task.fitting.output`, in the file's order.
+        Rows of `task.coercion.output`, in the file's order.
 
     Raises:
         InvalidArgument: There is a bad record and the pipeline stops at those (reason `BAD_RECORD`).

@@ -1,4 +1,4 @@
-"""Runs a stream in Spark under a lease: acquire it, let Spark do batch after batch, end in good order.
+"""Runs a stream in Spark under a lease: acquire it, do batch after batch, end in good order.
 
     lease -> checks -> batches -> end
                     ^          | failures that may pass: wait, restart at the current batch
@@ -6,6 +6,7 @@
 
 A signal ends the stream from outside: it finishes the current batch, then stops. The loss of the lease stops it at
 once; the commit's fence then refuses the current batch. The caller decides what the stream checks, reads and writes.
+Streams to sinks let a streaming query of Spark do the batches (`drive`); pipelines do them themselves.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class LeasedStream(Generic[E]):
 
     Args:
         name: What runs, for people, for instance `pipeline 'orders'`.
-        checkpoint: Where Spark stores its progress, for people.
+        checkpoint: Where progress is stored, for people.
         events: Signals from outside.
         listener: Gets failures and the end.
         fine: The exit status for a good end.
@@ -228,6 +229,8 @@ class LeasedStream(Generic[E]):
         try:
             while query.isActive and not self._events.is_ending:
                 self._events.wake.wait(POLL_EVERY_S)
+                # It can be set long after the lease was taken: when the lock of the checkpoint comes.
+                self._events.wake.clear()
                 on_poll(query)
                 # A long time without work is no failure.
                 if query.status["message"].startswith(_WAITS):

@@ -194,7 +194,12 @@ def start_java(conf: Mapping[str, str]) -> JavaProcess:
 
 
 def watch_java(on_end: Callable[[InternalError], None]) -> None:
-    """Calls back, from a thread, when the Java that was started last ends. Otherwise its next use would show it."""
+    """Calls back, from a thread, when the Java that was started last ends. Otherwise its next use would show it.
+
+    A Java that another program started, as spark-submit does, is not watched: this process ends with that.
+    """
+    if not running:
+        return
     process = running[-1]
 
     def wait() -> None:

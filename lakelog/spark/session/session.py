@@ -66,9 +66,6 @@ class PendingSession(Protocol):
     def wait(self) -> SparkSession:
         """Returns the session; blocks until it exists."""
 
-    def discard(self) -> None:
-        """Ends what was started, if the session is not needed for now; idempotent."""
-
 
 class StartingSession:
     """A service's session that is being started: Java starts while the service does other things.
@@ -114,7 +111,7 @@ class StartingSession:
         return session
 
     def discard(self) -> None:
-        """Ends Java if the session is not needed for now; idempotent."""
+        """Ends Java if the session was never needed; idempotent."""
         if self._java is not None:
             self._java.discard()
             self._java = None

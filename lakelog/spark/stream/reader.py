@@ -1,7 +1,8 @@
 """Reads a table as a stream for `readStream.format("lakelog")`.
 
-Spark asks a process on the driver's machine how far the table is and which tasks make a batch; tasks read. The first
-batches show the initial rows, if the stream begins with them; the next ones whole snapshots.
+Spark asks the driver program how far the table is and which tasks make a batch (`lakelog/spark/java`); in Spark
+Connect it asks a process that it starts for that. Tasks read. The first batches show the initial rows, if the stream
+begins with them; the next ones whole snapshots.
 """
 
 from __future__ import annotations

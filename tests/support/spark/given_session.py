@@ -15,5 +15,3 @@ class GivenSession:
 
     def wait(self) -> SparkSession:
         return self.spark
-
-    def discard(self) -> None: ...

@@ -269,6 +269,24 @@ def test_a_run_after_a_lost_lease_looks_at_its_query_now_and_then() -> None:
     assert stream.looks <= 2 + (time.monotonic() - began_s) / leased_stream.POLL_EVERY_S
 
 
+def test_a_wake_that_comes_while_the_query_runs_is_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a checkpoint's lock, whose owner ends after it has given its lease back."""
+    stream = Stream()
+    is_set: list[bool] = []
+
+    def look(_query: Any) -> None:
+        is_set.append(stream.events.wake.is_set())
+        stream.events.stopping.set()
+
+    def start(_write_batch: WriteBatch) -> Query:
+        stream.events.wake.set()
+        return Query(runs=True)
+
+    monkeypatch.setattr(stream, "_look", look)
+    assert stream.run(start) is ExitStatus.FINE
+    assert is_set == [False, False]
+
+
 def test_the_bridge_reports_no_failure_of_a_batch_a_second_time(caplog: pytest.LogCaptureFixture) -> None:
     bridge = logging.getLogger("py4j.clientserver")
     hold_back_traces()

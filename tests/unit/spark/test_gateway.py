@@ -139,6 +139,11 @@ def test_the_end_of_java_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ended with exit code -9" in ended[0].message
 
 
+def test_a_java_of_another_program_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway, "running", [])
+    gateway.watch_java(lambda error: pytest.fail(error.message))
+
+
 def test_java_starts_beside_what_is_done_meanwhile_and_is_ended_where_no_one_wants_it(spark_home: Path) -> None:
     (spark_home / "bin" / "spark-submit").write_text(SUBMIT.replace("#!/bin/sh", "#!/bin/sh\nsleep 0.3"))
     began_s = time.monotonic()
