@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, ParamSpec, TypeVar
 
 from lakelog import errors
-from lakelog.errors import LakelogError
+from lakelog.errors import FILE_MISSING, DataCorrupted, LakelogError
 from lakelog.spark.executor_check import check_version, explain_failure
 
 P = ParamSpec("P")
@@ -80,6 +80,21 @@ def find_lakelog_error(error: BaseException) -> LakelogError | None:
         message = text[begin : begin + int(found[3])]
         return _KINDS.get(found[1], LakelogError)(message, reason=found[2], metadata=metadata)
     return explain_failure(text)
+
+
+def find_unreadable_file(error: BaseException) -> DataCorrupted | None:
+    """The error of a table's file that Spark's own reader could not read; None: a job failed for another reason."""
+    found = _UNREADABLE.search(str(error))
+    if found is None:
+        return None
+    return DataCorrupted(
+        f"A data file is damaged or missing: {found[2][:500]} Restore the file from a backup of the warehouse.",
+        reason=FILE_MISSING if found[1] == "FILE_NOT_EXIST" else "FILE_DAMAGED",
+    )
+
+
+_UNREADABLE: Final = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] (.*)")
+"""Spark's words for a file, and what hinders it."""
 
 
 def is_from_java(error: BaseException) -> bool:

@@ -26,7 +26,7 @@ from lakelog.serving.streams.batch_gate import Gate
 from lakelog.serving.streams.bridge_logging import hold_back_traces
 from lakelog.serving.streams.exit_status import may_pass
 from lakelog.spark.session.engine_logging import hush_engine
-from lakelog.spark.task_errors import find_lakelog_error, in_one_line, is_from_java
+from lakelog.spark.task_errors import find_lakelog_error, find_unreadable_file, in_one_line, is_from_java
 
 if TYPE_CHECKING:
     # The module that starts the query imports Spark itself.
@@ -262,7 +262,7 @@ class LeasedStream(Generic[E]):
             self._log.warning(f"{self._name} was stopped while it failed", error=in_one_line(failure))
         if failure is None or self._events.is_ending:
             return
-        known = find_lakelog_error(failure)
+        known = find_lakelog_error(failure) or find_unreadable_file(failure)
         if known is None and _CONCURRENT in str(failure):
             known = Unavailable(
                 f"Another process wrote into the checkpoint {self._checkpoint} at the same time, as an instance does "

@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +29,7 @@ from pyspark.sql import functions as sf
 
 from lakelog.format.types.schema import TableSchema
 from lakelog.spark.executor.write import Words
+from lakelog.spark.parquet_files import PARQUET_OPTIONS, to_hadoop_location
 from lakelog.spark.types import to_spark_schema
 from lakelog.storage.parquet.live_file import LiveFile
 
@@ -116,11 +116,7 @@ def _scan(spark: SparkSession, schema: TableSchema, location: str, files: Sequen
         spark.read.schema(to_spark_schema(schema.arrow, nullable=True))
         # Otherwise a folder named a=b above the table would become a column.
         .option("recursiveFileLookup", "true")
-        # Missing or damaged files are errors, whatever the session's settings.
-        .option("ignoreMissingFiles", "false")
-        .option("ignoreCorruptFiles", "false")
-        # Our files do not come from an old Spark: their dates and times need no rebasing.
-        .option("datetimeRebaseMode", "CORRECTED")
+        .options(**PARQUET_OPTIONS)
     )
     root = spark_location(location)
     with _listing_by_driver(spark, len(files)):
@@ -128,10 +124,9 @@ def _scan(spark: SparkSession, schema: TableSchema, location: str, files: Sequen
 
 
 def spark_location(location: str) -> str:
-    """A table's location in Spark's form: Hadoop's paths are not percent-encoded, and its S3 is called s3a. Pure."""
-    if location.startswith("s3://"):
-        return "s3a://" + location.removeprefix("s3://").partition("?")[0]
-    return _GLOB.sub(r"\\\g<0>", unquote(location))
+    """A table's location as the path of a read, in which Spark looks for patterns. Pure."""
+    found = to_hadoop_location(location)
+    return found if found.startswith("s3a://") else _GLOB.sub(r"\\\g<0>", found)
 
 
 @contextmanager

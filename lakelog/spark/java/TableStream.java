@@ -45,8 +45,8 @@ import scala.collection.immutable.Nil$;
  * stream shows them.
  *
  * <p>Spark's compiler of generated code (Janino) compiles this file in the driver program; executors never need it, because tasks
- * get only classes of Spark. Python answers each question with a text of JSON; `lakelog/spark/java/stream_calls.py` is its side,
- * and describes the questions.
+ * get only classes of Spark. Python answers each call with a text of JSON; `lakelog/spark/java/stream_calls.py` is its side, and
+ * describes the calls.
  */
 public final class TableStream implements MicroBatchStream, SupportsTriggerAvailableNow {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -66,7 +66,7 @@ public final class TableStream implements MicroBatchStream, SupportsTriggerAvail
   }
 
   public Offset initialOffset() {
-    return new Position(field(ask("initialOffset"), "offset").asText());
+    return new Position(field(call("initialOffset"), "offset").asText());
   }
 
   public Offset deserializeOffset(String json) {
@@ -74,7 +74,7 @@ public final class TableStream implements MicroBatchStream, SupportsTriggerAvail
   }
 
   public ReadLimit getDefaultReadLimit() {
-    JsonNode limit = ask("limit");
+    JsonNode limit = call("limit");
     long value = field(limit, "value").asLong();
     String kind = field(limit, "kind").asText();
     if (kind.equals("files")) {
@@ -88,7 +88,7 @@ public final class TableStream implements MicroBatchStream, SupportsTriggerAvail
   }
 
   public void prepareForTriggerAvailableNow() {
-    ask("prepareForTriggerAvailableNow");
+    call("prepareForTriggerAvailableNow");
   }
 
   public Offset latestOffset() {
@@ -96,14 +96,14 @@ public final class TableStream implements MicroBatchStream, SupportsTriggerAvail
   }
 
   public Offset latestOffset(Offset start, ReadLimit limit) {
-    ObjectNode question = question("latestOffset");
-    question.put("start", start.json());
-    question.put("all", limit instanceof ReadAllAvailable);
-    return new Position(field(ask(question), "offset").asText());
+    ObjectNode arguments = named("latestOffset");
+    arguments.put("start", start.json());
+    arguments.put("all", limit instanceof ReadAllAvailable);
+    return new Position(field(call(arguments), "offset").asText());
   }
 
   public Offset reportLatestOffset() {
-    JsonNode offset = field(ask("reportLatestOffset"), "offset");
+    JsonNode offset = field(call("reportLatestOffset"), "offset");
     return offset.isNull() ? null : new Position(offset.asText());
   }
 
@@ -118,10 +118,10 @@ public final class TableStream implements MicroBatchStream, SupportsTriggerAvail
   }
 
   private InputPartition[] plan(String start, String end) {
-    ObjectNode question = question("plan");
-    question.put("start", start);
-    question.put("end", end);
-    JsonNode plan = ask(question);
+    ObjectNode arguments = named("plan");
+    arguments.put("start", start);
+    arguments.put("end", end);
+    JsonNode plan = call(arguments);
     readsRows = plan.has("rows");
     JsonNode tasks = field(plan, readsRows ? "rows" : "files");
     InputPartition[] partitions = new InputPartition[tasks.size()];
@@ -136,7 +136,7 @@ public final class TableStream implements MicroBatchStream, SupportsTriggerAvail
 
   public PartitionReaderFactory createReaderFactory() {
     if (readsRows && rows == null) {
-      rows = source.readRows(decode(field(ask("function"), "function")));
+      rows = source.readRows(decode(field(call("function"), "function")));
     } else if (!readsRows && files == null) {
       files = source.readFiles();
     }
@@ -146,27 +146,27 @@ public final class TableStream implements MicroBatchStream, SupportsTriggerAvail
   public void commit(Offset end) {}
 
   public void stop() {
-    ask("stop");
+    call("stop");
   }
 
   public String toString() {
     return source.name();
   }
 
-  private static ObjectNode question(String name) {
+  private static ObjectNode named(String name) {
     ObjectNode made = JSON.createObjectNode();
     made.put("call", name);
     return made;
   }
 
-  private JsonNode ask(String name) {
-    return ask(question(name));
+  private JsonNode call(String name) {
+    return call(named(name));
   }
 
-  private JsonNode ask(ObjectNode question) {
+  private JsonNode call(ObjectNode arguments) {
     JsonNode answer;
     try {
-      answer = (JsonNode) JSON.readTree((String) calls.apply(question.toString()));
+      answer = (JsonNode) JSON.readTree((String) calls.apply(arguments.toString()));
     } catch (java.io.IOException error) {
       throw new IllegalStateException(error);
     }
@@ -314,7 +314,7 @@ public final class TableStream implements MicroBatchStream, SupportsTriggerAvail
   }
 
   /** Puts this stream into the place of a stream that Python would read row by row. Called by Python. */
-  public static final class Maker {
+  public static final class Replacer {
     /**
      * @param frame what Spark has loaded for `format("lakelog")`
      * @param name for plans and progress
@@ -325,7 +325,7 @@ public final class TableStream implements MicroBatchStream, SupportsTriggerAvail
      * @param opener makes the calls of one query from the JSON of a schema
      * @return null if it is not such a stream
      */
-    public Dataset make(
+    public Dataset replace(
         Dataset frame, String name, String schema, String stored, String constants, java.util.Map options, Function opener) {
       LogicalPlan plan = frame.queryExecution().analyzed();
       if (!(plan instanceof StreamingRelationV2)) {

@@ -1,6 +1,6 @@
-"""Answers the questions of `TableStream.java` about one query's stream, in the driver program.
+"""Answers the calls of `TableStream.java` for one query's stream, in the driver program.
 
-A question is a JSON object with `call`, one of:
+A call is a JSON object with `call`, one of:
 
 - `initialOffset`, `reportLatestOffset`, `latestOffset` with `start` and `all` (Spark gives no limit): answer `offset`,
   the text that Spark stores in its checkpoint.
@@ -34,7 +34,7 @@ from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partiti
 
 from lakelog.errors import LakelogError
 from lakelog.spark.java.file_tasks import FileSlice, plan_file_tasks
-from lakelog.spark.java.spark_files import can_read, to_hadoop_location
+from lakelog.spark.parquet_files import can_read, to_hadoop_location
 from lakelog.spark.stream.read_options import COMMIT_TIMESTAMP_COLUMN
 from lakelog.spark.stream.reader import LakelogStreamReader
 from lakelog.spark.task_errors import to_driver_text
@@ -90,20 +90,20 @@ class StreamCalls:
             "stop": self._stop,
         }
 
-    def apply(self, question: str) -> str:
-        """Answers a question; both are JSON objects."""
-        asked = json.loads(question)
+    def apply(self, text: str) -> str:
+        """Answers a call; both are JSON objects."""
+        arguments = json.loads(text)
         try:
-            return json.dumps(self._calls[asked["call"]](asked))
+            return json.dumps(self._calls[arguments["call"]](arguments))
         except LakelogError as error:
             return json.dumps({"error": to_driver_text(error)})
         except Exception:
             # The traceback would otherwise stay in this process, and the query end with a text of py4j.
             return json.dumps({"error": traceback.format_exc()})
 
-    def _find_latest(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        limit = _NO_LIMIT if asked["all"] else self._reader.getDefaultReadLimit()
-        start = asked["start"]
+    def _find_latest(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        limit = _NO_LIMIT if arguments["all"] else self._reader.getDefaultReadLimit()
+        start = arguments["start"]
         end = json.dumps(self._reader.latestOffset(json.loads(start), limit))
         if end != start:
             # Spark writes the offset into its checkpoint before it asks for the plan of the batch.
@@ -134,8 +134,8 @@ class StreamCalls:
         self._reader.stop()
         return {}
 
-    def _plan(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        splits = self._take_splits(asked["start"], asked["end"])
+    def _plan(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        splits = self._take_splits(arguments["start"], arguments["end"])
         tasks = None if self._is_filtered else plan_file_tasks(splits, self._spark.sparkContext.defaultParallelism)
         if not splits or tasks == []:
             return {"files": [], "root": ""}

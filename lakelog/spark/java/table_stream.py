@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -21,6 +21,7 @@ from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.spark.connection import SparkConnection
 from lakelog.spark.java.stream_calls import StreamCalls
+from lakelog.spark.parquet_files import PARQUET_OPTIONS
 from lakelog.spark.source.options import SourceOptions
 from lakelog.spark.stream.read_options import COMMIT_TIMESTAMP_COLUMN
 from lakelog.spark.stream.reader import LakelogStreamReader
@@ -32,13 +33,8 @@ _log = logging.getLogger(__name__)
 _CONSTANTS: Final = (SNAPSHOT_ID_COLUMN, COMMIT_TIMESTAMP_COLUMN)
 """Columns with one value in a file."""
 
-_PARQUET_OPTIONS: Final = {
-    # Missing or damaged files are errors, whatever the session's settings.
-    "ignoreMissingFiles": "false",
-    "ignoreCorruptFiles": "false",
-    # Our files do not come from an old Spark: their dates and times need no rebasing.
-    "datetimeRebaseMode": "CORRECTED",
-}
+_OPTIONS: Final = PARQUET_OPTIONS | {"parquet.page.verify-checksum.enabled": "true"}
+"""A stream shows a row once, and so a damaged one cannot be read again later."""
 
 SOURCE: Final = resources.files("lakelog.spark.java").joinpath("TableStream.java")
 _JAVA: Final = 8
@@ -87,16 +83,16 @@ def read_by_java(
 
     gateway = spark.sparkContext._gateway
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
-    maker = _maker(spark)
-    if maker is None:
+    replacer = _replacer(spark)
+    if replacer is None:
         return frame
-    made = maker.make(
+    made = replacer.replace(
         frame._jdf,
         f"lakelog {table.name}",
         columns.json(),
         _stored(table, kept).json(),
         st.StructType([columns[name] for name in constants]).json(),
-        _PARQUET_OPTIONS,
+        _OPTIONS,
         StreamOpener(open_calls),
     )
     if made is None:
@@ -127,7 +123,7 @@ def _stored(table: TableInfo, names: Sequence[str]) -> st.StructType:
     return to_spark_schema(pa.schema(fields), nullable=True)
 
 
-def _maker(spark: SparkSession) -> Any:
+def _replacer(spark: SparkSession) -> Any:
     with _compiling:
         return _compile(spark.sparkContext._gateway)
 
@@ -136,14 +132,15 @@ def _maker(spark: SparkSession) -> Any:
 def _compile(gateway: Any) -> Any:
     """Compiles the Java source, once for a Java process; None: this Spark has other classes than the source uses."""
     java = gateway.jvm
-    compiler = java.org.codehaus.janino.SimpleCompiler()
-    compiler.setSourceVersion(_JAVA)
-    compiler.setTargetVersion(_JAVA)
-    compiler.setParentClassLoader(java.java.lang.Thread.currentThread().getContextClassLoader())
     try:
+        compiler = java.org.codehaus.janino.SimpleCompiler()
+        compiler.setSourceVersion(_JAVA)
+        compiler.setTargetVersion(_JAVA)
+        compiler.setParentClassLoader(java.java.lang.Thread.currentThread().getContextClassLoader())
         compiler.cook(SOURCE.read_text())
-        return compiler.getClassLoader().loadClass("lakelog.TableStream$Maker").newInstance()
-    except Py4JJavaError as error:
-        reason = str(error.java_exception)
+        return compiler.getClassLoader().loadClass("lakelog.TableStream$Replacer").newInstance()
+    except (Py4JError, TypeError) as error:
+        # A class that is not there is a package for Py4J, which cannot be called.
+        reason = str(error.java_exception if isinstance(error, Py4JJavaError) else error)
         _log.warning("Python reads the rows of streams, which is slower: Spark's own reader cannot (%.300s).", reason)
         return None

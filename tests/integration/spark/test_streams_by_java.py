@@ -16,10 +16,10 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from lakelog.errors import SnapshotExpired
+from lakelog.errors import FILE_MISSING, SnapshotExpired
 from lakelog.sdk.catalog import Catalog
 from lakelog.spark.java import stream_calls, table_stream
-from lakelog.spark.task_errors import find_lakelog_error
+from lakelog.spark.task_errors import find_lakelog_error, find_unreadable_file
 from tests.integration.spark.expiring import expire
 from tests.integration.spark.spark_tables import MakeTable
 from tests.support.random_tables.history import History, sorted_rows
@@ -49,7 +49,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def by_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """Streams as PySpark makes them, until the patch is undone."""
     with monkeypatch.context() as patch:
-        patch.setattr(table_stream, "_maker", lambda _: None)
+        patch.setattr(table_stream, "_replacer", lambda _: None)
         yield patch
 
 
@@ -180,7 +180,7 @@ def test_a_checkpoint_goes_from_python_to_java_and_back(
         table.append(put(number))
         with monkeypatch.context() as patch:
             if number % 2 == 0:
-                patch.setattr(table_stream, "_maker", lambda _: None)
+                patch.setattr(table_stream, "_replacer", lambda _: None)
             query = StreamQuery(spark, table.name, tmp_path, scan__snapshot_id="1")
             shown.append([row["k"] for row in query.rows()])
         if number == 3:
@@ -273,6 +273,32 @@ def test_an_error_keeps_its_kind(spark: SparkSession, make_table: MakeTable, tmp
     error = find_lakelog_error(failed.value)
     assert isinstance(error, SnapshotExpired)
     assert table.name in error.message
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"), [("byte", "FILE_DAMAGED"), ("gone", FILE_MISSING), ("cut", "FILE_DAMAGED")]
+)
+def test_a_damaged_file_ends_the_query_and_is_named(
+    spark: SparkSession, make_table: MakeTable, tmp_path: Path, damage: str, reason: str
+) -> None:
+    table = make_table(SCHEMA)
+    table.append(put(*range(1000)))
+    path = Path(table.location.removeprefix("file://")) / table.files()["path"][0].as_py()
+    data = bytearray(path.read_bytes())
+    if damage == "byte":
+        # Inside the first page, behind its header.
+        data[200] ^= 1
+        path.write_bytes(data)
+    elif damage == "cut":
+        path.write_bytes(data[: len(data) // 2])
+    else:
+        path.unlink()
+    with pytest.raises(StreamingQueryException) as failed:
+        StreamQuery(spark, table.name, tmp_path, scan__snapshot_id="1").run()
+    error = find_unreadable_file(failed.value)
+    assert error is not None
+    assert error.reason == reason
+    assert path.name in error.message
 
 
 @pytest.mark.parametrize("seed", [11, 12, 13, 14])

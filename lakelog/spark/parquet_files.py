@@ -1,14 +1,24 @@
-"""How Spark's Java reaches the files of a table."""
+"""How Spark's own Parquet reader reaches and reads the files of a table."""
 
 from __future__ import annotations
 
 import logging
+from typing import Final
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
+
+PARQUET_OPTIONS: Final = {
+    # Missing or damaged files are errors, whatever the session's settings.
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    # Our files do not come from an old Spark: their dates and times need no rebasing.
+    "datetimeRebaseMode": "CORRECTED",
+}
+"""Options of Spark's reader for files of tables."""
 
 
 def to_hadoop_location(location: str) -> str:
