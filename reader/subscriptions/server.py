@@ -185,10 +185,14 @@ class ReaderServer:
         await self._report(serving, reason)
 
     async def _poll(self) -> None:
+        passed_s = 0.0
         while True:
+            await asyncio.sleep(_POLL_EVERY_S)
+            passed_s += _POLL_EVERY_S
             is_idle = self.serving and not self._servicer.pumps
-            await asyncio.sleep(_IDLE_POLL_EVERY_S if is_idle else _POLL_EVERY_S)
-            await self.step()
+            if not is_idle or passed_s >= _IDLE_POLL_EVERY_S:
+                passed_s = 0.0
+                await self.step()
 
     def _measure(self, reached: dict[str, int]) -> int:
         """Polls the metastore, also when there is nothing to measure."""

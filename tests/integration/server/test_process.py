@@ -27,7 +27,7 @@ from lakelog.format.tables.files import DataFile
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo, TableName
-from metastore.config import ServeConfig, parse_command
+from metastore.config import CheckConfig, parse_command
 from metastore.postgres.connection.connections import libpq_url
 from metastore.postgres.schema.revisions import read_revisions
 from metastore.server.startup import StartupFailure
@@ -149,7 +149,7 @@ def test_a_postgres_that_is_too_old(migrated_url: str, tmp_path: Path, monkeypat
     monkeypatch.setattr("metastore.postgres.connection.connections.OLDEST_SERVER", 99)
     arguments = ["check", "--insecure-dev", "--warehouse", str(tmp_path / "w"), "--database-url", migrated_url]
     config = parse_command(arguments, {}).config
-    assert isinstance(config, ServeConfig)
+    assert isinstance(config, CheckConfig)
     with pytest.raises(
         StartupFailure, match=r"is PostgreSQL \d+, and lakelog needs 99 or newer\. Upgrade it"
     ) as refused:
