@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 from lakelog.errors import LakelogError
@@ -35,6 +36,9 @@ OVERDUE_INTERVAL_S: Final = 60.0
 ANNOUNCE_INTERVAL_S: Final = 0.05
 """The first commit is announced at once, those within this time after it together. An announcement costs a third of a
 commit, and only watchers at other metastores wait for it."""
+
+LAST_ANNOUNCEMENT_S: Final = 1.0
+"""How long the end of a metastore waits for a database that does not answer; polls find what is lost."""
 
 RECLAIM_INTERVAL_S: Final = 60.0
 """The event loop waits for it, some 50 ms."""
@@ -82,6 +86,10 @@ class Background:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            # The others would find it by polling, but that is rare.
+            with suppress(LakelogError, TimeoutError):
+                await asyncio.wait_for(self._use_cases.watches.announce_rest(), LAST_ANNOUNCEMENT_S)
 
 
 async def _reclaim() -> None:

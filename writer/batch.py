@@ -93,6 +93,8 @@ class BatchWriter:
     def _write(self, spark: SparkSession, planned: PlannedBatch) -> WriteResult:
         pipeline, batch_id = self.pipeline, planned.batch_id
         if pipeline.dead_letters is not None:
+            # Again: an instance that was frozen since the first check would delete the letters of the one after it.
+            self.lease.check()
             delete_letters(pipeline.dead_letters, pipeline.name, batch_id)
         rows = self._read(spark, self.source.split(batch_id, 2 * find_parallelism(spark.sparkContext)))
         with self._marked_letters(batch_id):

@@ -195,7 +195,11 @@ class LogTopics:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._due.wait(), self._pause_s)
         self._due.clear()
-        await self._begin_due()
+        try:
+            await self._begin_due()
+        except BaseException:
+            self._pause_s = _PAUSE_S
+            raise
 
     async def work_off(self) -> int:
         """Does all that is due and possible; returns how many topics need no further work."""

@@ -21,7 +21,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -146,6 +146,7 @@ class WatchHub:
         self._tables: dict[str, _WatchedTable] = {}
         self._watchers: set[_Watcher] = set()
         self._to_announce: set[str] = set()
+        self._stirred = asyncio.Event()
         self._announce_soon = asyncio.Event()
         self._quiet_from_s = 0.0
         self._closed = False
@@ -173,6 +174,7 @@ class WatchHub:
 
     def attached(self, table_uuid: str, complete: int) -> None:
         """Notifies watchers that changelogs were attached; none is pending up to `complete` now."""
+        self._stir()
         self._to_announce.add(table_uuid)
         self._announce_soon.set()
         table = self._tables.get(table_uuid)
@@ -185,11 +187,10 @@ class WatchHub:
         self._announce_soon.set()
 
     def uncertain(self, table_uuid: str) -> None:
-        """Notifies watchers that a table may have new snapshots."""
-        table = self._tables.get(table_uuid)
-        if table is not None:
-            self._to_announce.add(table_uuid)
-            self._announce_soon.set()
+        """Notifies watchers, also those of other metastores, that a table may have new snapshots."""
+        self._stir()
+        self._to_announce.add(table_uuid)
+        self._announce_soon.set()
 
     def dropped(self, table_uuid: str) -> None:
         """Notifies watchers that a table was dropped."""
@@ -223,8 +224,10 @@ class WatchHub:
 
     async def wait_while_quiet(self) -> None:
         """Returns when it is time for the next poll: soon, unless nothing has been committed for a while."""
+        self._stirred.clear()
         if asyncio.get_running_loop().time() >= self._quiet_from_s:
-            await asyncio.sleep(QUIET_POLL_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stirred.wait(), QUIET_POLL_S)
 
     async def step_poll(self) -> None:
         """Checks once whether heads of watched tables have moved. Runs every few seconds, and after announcements."""
@@ -237,6 +240,10 @@ class WatchHub:
             Unavailable, OutcomeUnknown: The store is lost; the next call notifies of the same.
         """
         await self._announce_soon.wait()
+        await self.announce_rest()
+
+    async def announce_rest(self) -> None:
+        """Notifies other metastores of what they have not been notified of yet; raises as `step_announce`."""
         self._announce_soon.clear()
         tables, self._to_announce = self._to_announce, set()
         try:
@@ -267,6 +274,7 @@ class WatchHub:
 
     def _stir(self) -> None:
         self._quiet_from_s = asyncio.get_running_loop().time() + _STIRRED_S
+        self._stirred.set()
 
     async def _poll(self, table_uuids: list[str]) -> None:
         if not table_uuids:

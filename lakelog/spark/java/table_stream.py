@@ -24,7 +24,7 @@ from lakelog.spark.java.stream_calls import StreamCalls
 from lakelog.spark.parquet_files import PARQUET_OPTIONS
 from lakelog.spark.source.options import SourceOptions
 from lakelog.spark.stream.read_options import COMMIT_TIMESTAMP_COLUMN
-from lakelog.spark.stream.reader import LakelogStreamReader
+from lakelog.spark.stream.reader import LakelogStreamReader, check_stream_schema
 from lakelog.spark.types import to_spark_schema
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
 
@@ -71,14 +71,18 @@ def read_by_java(
         connection: To the metastore.
         source: The data source.
         options: Those of the stream.
+
+    Raises:
+        InvalidArgument: The user's schema does not fit the table.
     """
     spark = frame.sparkSession
+    check_stream_schema(table, frame.schema, options)
     kept = [name for name in frame.columns if name not in _CONSTANTS]
     constants = [name for name in frame.columns if name in _CONSTANTS]
     columns = st.StructType([_coded(frame.schema[name]) for name in (*kept, *constants)])
 
     def open_calls() -> StreamCalls:
-        reader = LakelogStreamReader(connection, options, frame.schema, returned=columns)
+        reader = LakelogStreamReader(connection, options, frame.schema, returned=columns, table_uuid=table.table_uuid)
         return StreamCalls(spark, source, reader, columns, constants, is_filtered=options.filter is not None)
 
     gateway = spark.sparkContext._gateway

@@ -30,7 +30,7 @@ from pyspark.sql.types import StructType
 from lakelog.arguments import parse_table_name
 from lakelog.client.leased_reads import LeasedReads
 from lakelog.client.metastore.metastore import Metastore, SnapshotPage, WatchPosition
-from lakelog.errors import InvalidArgument, NotFound, SnapshotExpired
+from lakelog.errors import HistoryDiverged, InvalidArgument, NotFound, SnapshotExpired
 from lakelog.format.tables.plan import Plan
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
@@ -81,15 +81,22 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         schema: The columns of the stream, as users see them.
         returned: The columns that tasks return: the same ones in another order, kinds of rows as numbers; None: they
             are as users see them.
+        table_uuid: The table that was loaded; None: the one that has the name when the query starts.
     """
 
     def __init__(
-        self, connection: SparkConnection, source: SourceOptions, schema: StructType, returned: StructType | None = None
+        self,
+        connection: SparkConnection,
+        source: SourceOptions,
+        schema: StructType,
+        returned: StructType | None = None,
+        table_uuid: str | None = None,
     ) -> None:
         self._connection = connection
         self._source = source
         self._schema = schema
         self._returned = schema if returned is None else returned
+        self._table_uuid = table_uuid
         self._table: TableInfo | None = None
         self._last: int | None = None
         self._shown_until = 0
@@ -215,9 +222,13 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The table as it was when the query started, after a check that the offset belongs to it."""
         if self._table is None:
             found = self._metastore.get_table(parse_table_name(self._source.table))
-            _check_columns(found, self._schema)
-            known = to_change_schema(found, self._read_options.names(found))
-            pick_given_columns(self._schema, known, found.schema.primary_key, str(found.name))
+            if self._table_uuid not in (None, found.table_uuid):
+                # Its columns have other ids, by which Spark would read the files.
+                raise HistoryDiverged(
+                    f"Table {found.name} was dropped and made again since this stream was loaded: load it again.",
+                    metadata={"table": str(found.name), "table_uuid": found.table_uuid},
+                )
+            check_stream_schema(found, self._schema, self._source)
             self._table = found
         if offset is not None:
             check_table(offset, self._table.table_uuid, self._source.table)
@@ -424,8 +435,14 @@ def _check_plan(plan: Plan, last: StreamOffset) -> None:
     check_history(last, page, str(plan.table.name))
 
 
-def _check_columns(table: TableInfo, schema: StructType) -> None:
-    """Raises InvalidArgument if new and removed rows could not be distinguished."""
+def check_stream_schema(table: TableInfo, schema: StructType, source: SourceOptions) -> None:
+    """Checks the columns of a stream, which users can give, against the table. Pure.
+
+    Raises:
+        InvalidArgument: They do not fit; or new and removed rows could not be distinguished.
+    """
+    known = to_change_schema(table, StreamReadOptions.of(source).names(table))
+    pick_given_columns(schema, known, table.schema.primary_key, str(table.name))
     if table.schema.primary_key and ROW_KIND_COLUMN not in schema.names:
         raise InvalidArgument(
             f"The stream of {table.name} would have no column {ROW_KIND_COLUMN}, by which rows that came are told from "

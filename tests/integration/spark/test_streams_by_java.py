@@ -16,7 +16,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from lakelog.errors import FILE_MISSING, SnapshotExpired
+from lakelog.errors import FILE_MISSING, HistoryDiverged, InvalidArgument, SnapshotExpired
 from lakelog.sdk.catalog import Catalog
 from lakelog.spark.java import stream_calls, table_stream
 from lakelog.spark.task_errors import find_lakelog_error, find_unreadable_file
@@ -273,6 +273,39 @@ def test_an_error_keeps_its_kind(spark: SparkSession, make_table: MakeTable, tmp
     error = find_lakelog_error(failed.value)
     assert isinstance(error, SnapshotExpired)
     assert table.name in error.message
+
+
+def test_a_table_that_was_made_again_since_the_load_is_refused(
+    spark: SparkSession, make_table: MakeTable, catalog: Catalog, tmp_path: Path
+) -> None:
+    """Its columns may have exchanged their ids, by which Spark reads."""
+    table = make_table(SCHEMA)
+    query = StreamQuery(spark, table.name, tmp_path, scan__snapshot_id="1")
+    loaded = query.load()
+    catalog.drop_table(table.name)
+    again = catalog.create_table(table.name, schema=pa.schema([SCHEMA.field("v"), SCHEMA.field("k")]))
+    again.append(put(1, v=2).select(["v", "k"]))
+    query.load = lambda: loaded  # type: ignore[method-assign]
+    with pytest.raises(StreamingQueryException) as failed:
+        query.run()
+    assert isinstance(find_lakelog_error(failed.value), HistoryDiverged)
+    assert StreamQuery(spark, table.name, tmp_path, scan__snapshot_id="1").rows() == [{"v": 2, "k": 1}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("k bigint, x string", "x: expected no such column"),
+        ("K bigint", "is 'k' meant"),
+        ("k string", "k: expected bigint"),
+    ],
+)
+def test_a_schema_that_does_not_fit_is_refused_when_it_is_loaded(
+    spark: SparkSession, make_table: MakeTable, schema: str, message: str
+) -> None:
+    table = make_table(SCHEMA)
+    with pytest.raises(InvalidArgument, match=message):
+        spark.readStream.format("lakelog").option("table", table.name).schema(schema).load()
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from lakelog.errors import ResourceExhausted
 from lakelog.format.commit.request import Change, CommitRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo, TableName
+from metastore.background import Background
 from metastore.memory import MemoryStore
 from metastore.ownership import EVERYONE
 from metastore.snapshots import watching
@@ -198,3 +199,52 @@ def test_of_many_watchers_two_load_at_once(monkeypatch: pytest.MonkeyPatch, is_b
 
     asyncio.run(main())
     assert (most == 2) if is_bounded else (most > 2)
+
+
+@pytest.mark.parametrize("reason", ["uncertain", "attached", "committed"])
+def test_polls_come_soon_again_when_a_table_may_have_changed(reason: str) -> None:
+    async def main() -> None:
+        use_cases, table = await make(MemoryStore(SystemClock()))
+        watches = use_cases.watches
+        waiting = asyncio.ensure_future(watches.wait_while_quiet())
+        await asyncio.sleep(0.01)
+        assert not waiting.done(), "the control: nothing has happened"
+        if reason == "uncertain":
+            watches.uncertain(table.table_uuid)
+        elif reason == "attached":
+            watches.attached(table.table_uuid, 0)
+        else:
+            await commit(use_cases, table, 0, 1)
+        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(watches.wait_while_quiet(), 5)
+
+    asyncio.run(main())
+
+
+def test_a_commit_whose_answer_was_lost_is_announced_without_watchers_here() -> None:
+    async def main() -> None:
+        store = MemoryStore(SystemClock())
+        use_cases, table = await make(store)
+        announced = aiter(store.listen())
+        waiting = asyncio.ensure_future(anext(announced))
+        await asyncio.sleep(0.01)
+        use_cases.watches.uncertain(table.table_uuid)
+        await use_cases.watches.step_announce()
+        assert table.table_uuid in await asyncio.wait_for(waiting, 5)
+
+    asyncio.run(main())
+
+
+def test_a_metastore_that_ends_announces_what_it_has_not() -> None:
+    async def main() -> None:
+        store = MemoryStore(SystemClock())
+        use_cases, table = await make(store)
+        announced = aiter(store.listen())
+        waiting = asyncio.ensure_future(anext(announced))
+        background = Background(use_cases)
+        background.start()
+        await commit(use_cases, table, 0, 1)
+        await background.stop()
+        assert table.table_uuid in await asyncio.wait_for(waiting, 5)
+
+    asyncio.run(main())
