@@ -9,7 +9,8 @@ says how failures are repeated and how a pipeline ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -178,8 +179,11 @@ class Service:
         if interval_s is None:
             source.freeze()
         while not self._events.is_ending:
-            batch_id = checkpoint.last_done() + 1
-            is_planned = source.plan(batch_id)
+            with self._unless_replaced():
+                batch_id = checkpoint.last_done() + 1
+                is_planned = source.plan(batch_id)
+                if is_planned:
+                    checkpoint.begin(batch_id)
             source.report_changes(self._progress)
             left = self._do_batch(spark, writer, batch_id) if is_planned else 0
             # A long time without work is no failure.
@@ -191,17 +195,30 @@ class Service:
                 return
 
     def _do_batch(self, spark: SparkSession, writer: BatchWriter, batch_id: int) -> int:
-        """Does a planned batch; returns how much waited beside it when it was planned."""
-        writer.checkpoint.begin(batch_id)
+        """Does a batch that has begun; returns how much waited beside it when it was planned."""
         try:
             done = writer.write(spark, batch_id)
         except BaseException:
             self._progress.batch_waits(writer.source.read_batch(batch_id))
             raise
         self._progress.batch_done(done)
-        writer.checkpoint.end(batch_id)
-        writer.source.forget(batch_id + 1)
+        with self._unless_replaced():
+            writer.checkpoint.end(batch_id)
+            writer.source.forget(batch_id + 1)
         return done.planned.after.lag
+
+    @contextmanager
+    def _unless_replaced(self) -> Iterator[None]:
+        """Has an instance that was replaced say that, and not what it misses in a checkpoint that another went on with.
+
+        What may pass is repeated, and begins with the same check.
+        """
+        try:
+            yield
+        except Exception as error:
+            if not may_pass(error):
+                self._lease.check()
+            raise
 
 
 def _last_batch(source: Source, checkpoint: Checkpoint) -> PlannedBatch | None:
