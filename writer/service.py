@@ -21,6 +21,7 @@ from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
 from lakelog.serving.streams.exit_status import may_pass
 from lakelog.serving.streams.leased_stream import Events, LeasedStream
+from lakelog.serving.streams.standby import prepare, start_before_lease
 
 from .batch import BatchWriter
 from .checkpoint import Checkpoint
@@ -31,7 +32,11 @@ from .source import Source
 from .source_progress import PlannedBatch
 
 _SHORTEST_POLL_S: Final = 0.01
-"""The shortest pause between two looks at a source in which nothing waits."""
+"""The shortest pause between two looks at a source in which nothing waits.
+
+With an interval of 0 s looks would follow each other without a pause and take a whole core. A look takes milliseconds
+itself, and a batch tens of them, so that this pause is not felt.
+"""
 
 
 class Service:
@@ -111,9 +116,9 @@ class Service:
         return self._leased.run(self._lease, self._acquire_lease, self._run_leased)
 
     def _acquire_lease(self) -> bool:
-        """Takes the lease with Spark running: a process that cannot start Spark must not take it from one that can."""
-        if self._wait_for_lease and self._warm_up is not None and self._fits():
-            self._spark = self._start_spark()
+        """Takes the lease. Where it would be waited for, and executors are not another's loss, Spark runs before."""
+        if self._wait_for_lease and self._warm_up is not None:
+            start_before_lease(self._check_pipeline, self._make_session)
         return self._lease.acquire(
             wait=self._wait_for_lease,
             stopping=self._events.stopping,
@@ -121,19 +126,15 @@ class Service:
             on_wait=self._prepare,
         )
 
-    def _fits(self) -> bool:
-        """Whether Spark is worth its start; what does not fit is found again, and reported, under the lease."""
-        try:
-            self._check_pipeline()
-        except LakelogError as error:
-            return may_pass(error)
-        return True
+    def _make_session(self) -> SparkSession:
+        self._spark = self._spark or self._start_spark()
+        return self._spark
 
     def _prepare(self) -> None:
         """What an instance does that waits for the lease: the first batch after it is as fast as any other."""
-        if self._spark is not None and self._warm_up is not None:
-            self._warm_up(self._spark)
-            self._log.info("ready to take over")
+        spark, warm_up = self._spark, self._warm_up
+        if spark is not None and warm_up is not None:
+            prepare(lambda: warm_up(spark), self._log)
 
     def _run_leased(self) -> None:
         self._progress.lead(self._lease.epoch)
@@ -148,7 +149,7 @@ class Service:
         self._leased.repeat(lambda: self._check(writer))
         if self._events.is_ending:
             return
-        spark = self._spark = self._spark or self._start_spark()
+        spark = self._make_session()
 
         def step() -> None:
             self._check(writer)

@@ -197,6 +197,19 @@ def test_starts_spark_before_it_takes_the_lease_and_warms_it_only_while_it_waits
         assert world.steps == ["check", "start", "take", *(["warm"] if is_held else [])]
 
 
+def test_a_warm_up_that_fails_does_not_end_the_wait(tmp_path: Path) -> None:
+    """As where a Python process of Spark does not start in time."""
+    world = Batches(tmp_path, 0)
+    world.is_held = True
+
+    def warm_up(_: Any) -> None:
+        raise RuntimeError("Python worker failed to connect back")
+
+    world.service._warm_up = warm_up
+    assert world.service.run() is ExitStatus.FINE
+    assert (world.steps, world.done) == (["check", "start", "take"], [0])
+
+
 def test_what_does_not_fit_is_reported_under_the_lease_and_starts_no_spark(tmp_path: Path) -> None:
     world = Batches(tmp_path)
     world.mismatch = NotFound("no such table")
