@@ -71,10 +71,13 @@ class Shared:
             self.spark()
 
     def prepare(self, log: Logger) -> None:
-        """Has the session do once what batches do, so that a stream that is taken over goes on at once."""
+        """Has the session do once what batches do, so that a stream that is taken over goes on at once.
+
+        Not where streams run already: their batches do that, and other starts would wait for it.
+        """
         with self.starting:
             spark, warm_up = self._spark, self._warm_up
-            if warm_up is not None and spark is not None and not self._is_warm:
+            if warm_up is not None and spark is not None and not self._is_warm and self._leases == 0:
                 self._is_warm = True
                 prepare(lambda: warm_up(spark), log)
 

@@ -53,6 +53,19 @@ def test_spark_starts_before_any_lease_and_is_warmed_once_for_all_streams_that_w
     assert steps == ["start", "warm"]
 
 
+def test_one_that_runs_streams_is_warm_and_holds_up_no_start() -> None:
+    session: Any = SimpleNamespace()
+    warmed: list[Any] = []
+    shared = Shared(lambda: session, warmed.append)
+    shared.start_first()
+    shared.request_in_turn(lambda: LeaseGrant(True, 1, "me", 1000))
+    shared.prepare(LOG)
+    assert warmed == []
+    shared.release()
+    shared.prepare(LOG)
+    assert warmed == [session]
+
+
 def test_a_warm_up_that_fails_ends_no_stream_that_waits() -> None:
     session: Any = SimpleNamespace()
 
