@@ -40,9 +40,9 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def take(folder: Path) -> tuple[CheckpointLock, threading.Event]:
+def take(folder: Path, came: threading.Event | None = None) -> tuple[CheckpointLock, threading.Event]:
     """A lock of this process that was requested, and whether it came later."""
-    came = threading.Event()
+    came = came or threading.Event()
     lock = CheckpointLock(folder)
     lock.lock(came.set)
     return lock, came
@@ -69,11 +69,12 @@ def test_a_frozen_one_is_not_dead(tmp_path: Path, holder: subprocess.Popen[str])
 
 
 def test_of_several_that_wait_one_is_next(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
-    waiting = [take(tmp_path) for _ in range(3)]
+    one_came = threading.Event()
+    waiting = [take(tmp_path, one_came)[0] for _ in range(3)]
+    assert not one_came.is_set()
     holder.kill()
-    holder.wait()
-    assert any(came.wait(10) for _, came in waiting[:1]) or any(came.is_set() for _, came in waiting)
-    assert sum(lock.is_of_dead("pipeline/p", 7) for lock, _ in waiting) == 1
+    assert one_came.wait(10)
+    assert sum(lock.is_of_dead("pipeline/p", 7) for lock in waiting) == 1
 
 
 def test_what_was_taken_without_the_lock_is_noted_once_it_is_there(
