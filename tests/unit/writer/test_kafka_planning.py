@@ -218,7 +218,9 @@ def test_a_checkpoint_that_was_changed_is_noticed(topics: Topics, tmp_path: Path
     (tmp_path / "0000000000.json").write_text("{}")
     assert isinstance(fails(source, 0), DataCorrupted)
     (tmp_path / "0000000000.json").unlink()
-    assert isinstance(fails(source, 1), DataCorrupted)
+    missing = fails(source, 1)
+    assert isinstance(missing, DataCorrupted)
+    assert missing.message == f"The checkpoint {tmp_path} has no log of batch 0: it was changed. Restore it."
 
 
 def test_old_logs_go(topics: Topics, tmp_path: Path) -> None:
