@@ -116,7 +116,7 @@ class Service:
         return self._leased.run(self._lease, self._acquire_lease, self._run_leased)
 
     def _acquire_lease(self) -> bool:
-        """Takes the lease. Where it would be waited for, and executors are not another's loss, Spark runs before."""
+        """Takes the lease. An instance that may wait for it starts Spark before, except on a cluster."""
         if self._wait_for_lease and self._warm_up is not None:
             start_before_lease(self._check_pipeline, self._make_session)
         return self._lease.acquire(

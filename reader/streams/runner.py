@@ -197,7 +197,7 @@ class StreamRunner:
         return self._leased.run(lease, lambda: self._take(lease), lambda: self._run_leased(lease))
 
     def _take(self, lease: LeaseRenewer) -> bool:
-        """Takes the lease. Where it would be waited for, and executors are not another's loss, Spark runs before."""
+        """Takes the lease. An instance that may wait for it starts Spark before, except on a cluster."""
         if self._run_options.wait_for_lease:
             start_before_lease(lambda: check_stream(self._metastore, self._stream), self._shared.start_first)
         return self._acquire_lease(lease)
