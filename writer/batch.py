@@ -23,7 +23,6 @@ from pyspark.sql import DataFrame, SparkSession
 import lakelog.spark
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
-from lakelog.errors import DataCorrupted
 from lakelog.format.tables.table import TableInfo
 from lakelog.results import WriteResult
 from lakelog.serving.lease import LeaseRenewer
@@ -38,7 +37,7 @@ from .progress import DoneBatch
 from .records.coercion import Coercion
 from .records.dead_letters import count_letters, delete_letters, marked_folder
 from .source import BatchTasks, Source
-from .source_progress import PlannedBatch
+from .source_progress import PlannedBatch, check_planned
 
 
 @dataclass(frozen=True)
@@ -75,11 +74,7 @@ class BatchWriter:
         """
         began_s = self.clock.monotonic_s()
         self.lease.check()
-        planned = self.source.read_batch(batch_id)
-        if planned is None:
-            raise DataCorrupted(
-                f"The checkpoint {self.checkpoint.folder} has no log of batch {batch_id}: it was changed. Restore it."
-            )
+        planned = check_planned(self.source.read_batch(batch_id), batch_id, self.checkpoint.folder)
         progress = self.metastore.get_writer_progress(self.pipeline.writer, self.info.table_uuid)
         already_applied = progress.last_identifier is not None and progress.last_identifier >= batch_id
         if already_applied:

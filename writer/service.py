@@ -9,7 +9,8 @@ says how failures are repeated and how a pipeline ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -20,6 +21,7 @@ from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
 from lakelog.serving.streams.exit_status import may_pass
 from lakelog.serving.streams.leased_stream import Events, LeasedStream
+from lakelog.serving.streams.standby import prepare, start_before_lease
 
 from .batch import BatchWriter
 from .checkpoint import Checkpoint
@@ -30,7 +32,11 @@ from .source import Source
 from .source_progress import PlannedBatch
 
 _SHORTEST_POLL_S: Final = 0.01
-"""The shortest pause between two looks at a source in which nothing waits."""
+"""The shortest pause between two looks at a source in which nothing waits.
+
+With an interval of 0 s looks would follow each other without a pause and take a whole core. A look takes milliseconds
+itself, and a batch tens of them, so that this pause is not felt.
+"""
 
 
 class Service:
@@ -110,9 +116,9 @@ class Service:
         return self._leased.run(self._lease, self._acquire_lease, self._run_leased)
 
     def _acquire_lease(self) -> bool:
-        """Takes the lease with Spark running: a process that cannot start Spark must not take it from one that can."""
-        if self._wait_for_lease and self._warm_up is not None and self._fits():
-            self._spark = self._start_spark()
+        """Takes the lease. An instance that may wait for it starts Spark before, except on a cluster."""
+        if self._wait_for_lease and self._warm_up is not None:
+            start_before_lease(self._check_pipeline, self._make_session)
         return self._lease.acquire(
             wait=self._wait_for_lease,
             stopping=self._events.stopping,
@@ -120,19 +126,15 @@ class Service:
             on_wait=self._prepare,
         )
 
-    def _fits(self) -> bool:
-        """Whether Spark is worth its start; what does not fit is found again, and reported, under the lease."""
-        try:
-            self._check_pipeline()
-        except LakelogError as error:
-            return may_pass(error)
-        return True
+    def _make_session(self) -> SparkSession:
+        self._spark = self._spark or self._start_spark()
+        return self._spark
 
     def _prepare(self) -> None:
         """What an instance does that waits for the lease: the first batch after it is as fast as any other."""
-        if self._spark is not None and self._warm_up is not None:
-            self._warm_up(self._spark)
-            self._log.info("ready to take over")
+        spark, warm_up = self._spark, self._warm_up
+        if spark is not None and warm_up is not None:
+            prepare(lambda: warm_up(spark), self._log)
 
     def _run_leased(self) -> None:
         self._progress.lead(self._lease.epoch)
@@ -147,7 +149,7 @@ class Service:
         self._leased.repeat(lambda: self._check(writer))
         if self._events.is_ending:
             return
-        spark = self._spark = self._spark or self._start_spark()
+        spark = self._make_session()
 
         def step() -> None:
             self._check(writer)
@@ -178,8 +180,11 @@ class Service:
         if interval_s is None:
             source.freeze()
         while not self._events.is_ending:
-            batch_id = checkpoint.last_done() + 1
-            is_planned = source.plan(batch_id)
+            with self._unless_replaced():
+                batch_id = checkpoint.last_done() + 1
+                is_planned = source.plan(batch_id)
+                if is_planned:
+                    checkpoint.begin(batch_id)
             source.report_changes(self._progress)
             left = self._do_batch(spark, writer, batch_id) if is_planned else 0
             # A long time without work is no failure.
@@ -191,17 +196,30 @@ class Service:
                 return
 
     def _do_batch(self, spark: SparkSession, writer: BatchWriter, batch_id: int) -> int:
-        """Does a planned batch; returns how much waited beside it when it was planned."""
-        writer.checkpoint.begin(batch_id)
+        """Does a batch that has begun; returns how much waited beside it when it was planned."""
         try:
             done = writer.write(spark, batch_id)
         except BaseException:
             self._progress.batch_waits(writer.source.read_batch(batch_id))
             raise
         self._progress.batch_done(done)
-        writer.checkpoint.end(batch_id)
-        writer.source.forget(batch_id + 1)
+        with self._unless_replaced():
+            writer.checkpoint.end(batch_id)
+            writer.source.forget(batch_id + 1)
         return done.planned.after.lag
+
+    @contextmanager
+    def _unless_replaced(self) -> Iterator[None]:
+        """Has an instance that was replaced say that, and not what it misses in a checkpoint that another went on with.
+
+        What may pass is repeated, and begins with the same check.
+        """
+        try:
+            yield
+        except Exception as error:
+            if not may_pass(error):
+                self._lease.check()
+            raise
 
 
 def _last_batch(source: Source, checkpoint: Checkpoint) -> PlannedBatch | None:

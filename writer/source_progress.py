@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from lakelog.errors import DataCorrupted
 
 
 @dataclass(frozen=True)
@@ -60,3 +63,22 @@ class PlannedBatch(Protocol):
     def properties(self) -> Mapping[str, str]:
         """The commit metadata for the batch's snapshot."""
         ...
+
+
+B = TypeVar("B", bound=PlannedBatch)
+
+
+def check_planned(batch: B | None, batch_id: int, folder: Path) -> B:
+    """Returns a batch that must be planned. Pure.
+
+    Args:
+        batch: What its log says; None: there is none.
+        batch_id: The batch.
+        folder: Where its log should be, for people.
+
+    Raises:
+        DataCorrupted: It is not planned.
+    """
+    if batch is None:
+        raise DataCorrupted(f"The checkpoint {folder} has no log of batch {batch_id}: it was changed. Restore it.")
+    return batch

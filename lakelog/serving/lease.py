@@ -151,7 +151,7 @@ class LeaseRenewer:
             if grant.acquired:
                 self._epoch = grant.epoch
                 if self._lock is not None:
-                    self._lock.record(self._name, grant.epoch)
+                    self._lock.record(self._name, grant.epoch, self._holder)
                 self._log.info("lease taken", lease=self._name, epoch=grant.epoch)
                 self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
                 self._thread.start()
@@ -176,7 +176,7 @@ class LeaseRenewer:
         return False
 
     def _is_of_dead(self, grant: LeaseGrant) -> bool:
-        return self._lock is not None and self._lock.is_of_dead(self._name, grant.epoch)
+        return self._lock is not None and self._lock.is_of_dead(self._name, grant.epoch, grant.holder)
 
     def _release_for_dead(self, grant: LeaseGrant) -> bool:
         """Releases the lease of a holder that has died, so that its time need not run out; returns whether it could."""

@@ -112,7 +112,7 @@ def _follow(spark: SparkSession, kind: str, path: str | None, state: str) -> Non
 
 
 def _register_source(spark: SparkSession) -> None:
-    """A source in Python, as streams to sinks have it."""
+    """A source in Python, as streams have where Java does not read their files (docs/decisions/0026)."""
     from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
     class Reader(SimpleDataSourceStreamReader):

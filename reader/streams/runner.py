@@ -20,8 +20,8 @@ from lakelog.errors import LakelogError
 from lakelog.format.jobs.work import LeaseGrant
 from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
-from lakelog.serving.streams.exit_status import may_pass
 from lakelog.serving.streams.leased_stream import POLL_EVERY_S, Events, LeasedStream, WriteBatch, start_query
+from lakelog.serving.streams.standby import prepare, start_before_lease
 
 from .checking import check_stream, to_options
 from .exit_status import ExitStatus, to_exit_status
@@ -70,12 +70,16 @@ class Shared:
         if self._warm_up is not None:
             self.spark()
 
-    def prepare(self) -> None:
-        """Has the session do once what batches do, so that a stream that is taken over goes on at once."""
+    def prepare(self, log: Logger) -> None:
+        """Has the session do once what batches do, so that a stream that is taken over goes on at once.
+
+        Not where streams run already: their batches do that, and other starts would wait for it.
+        """
         with self.starting:
-            if self._warm_up is not None and self._spark is not None and not self._is_warm:
+            spark, warm_up = self._spark, self._warm_up
+            if warm_up is not None and spark is not None and not self._is_warm and self._leases == 0:
                 self._is_warm = True
-                self._warm_up(self._spark)
+                prepare(lambda: warm_up(spark), log)
 
     def request_in_turn(self, request: Callable[[], LeaseGrant]) -> LeaseGrant | None:
         """Requests a lease, one stream at a time and after instances that run fewer; None: stopped before."""
@@ -145,6 +149,7 @@ class StreamRunner:
         self._make_lease = make_lease
         self._progress = progress
         self._clock = clock
+        self._log = log
         self._events = Events(shared.stopping)
         self._lease: LeaseRenewer | None = None
         self._leased: LeasedStream[ExitStatus] = LeasedStream(
@@ -192,18 +197,10 @@ class StreamRunner:
         return self._leased.run(lease, lambda: self._take(lease), lambda: self._run_leased(lease))
 
     def _take(self, lease: LeaseRenewer) -> bool:
-        """Takes the lease with Spark running: a process that cannot start Spark must not take it from one that can."""
-        if self._run_options.wait_for_lease and self._fits():
-            self._shared.start_first()
+        """Takes the lease. An instance that may wait for it starts Spark before, except on a cluster."""
+        if self._run_options.wait_for_lease:
+            start_before_lease(lambda: check_stream(self._metastore, self._stream), self._shared.start_first)
         return self._acquire_lease(lease)
-
-    def _fits(self) -> bool:
-        """Whether Spark is worth its start; what does not fit is found again, and reported, under the lease."""
-        try:
-            check_stream(self._metastore, self._stream)
-        except LakelogError as error:
-            return may_pass(error)
-        return True
 
     def _acquire_lease(self, lease: LeaseRenewer) -> bool:
         """Takes the lease, and waits for it if necessary; False when stopped meanwhile."""
@@ -213,7 +210,7 @@ class StreamRunner:
             stopping=shared.stopping,
             wake=self._events.wake,
             in_turn=shared.request_in_turn,
-            on_wait=shared.prepare,
+            on_wait=lambda: shared.prepare(self._log),
         )
 
     def _run_leased(self, lease: LeaseRenewer) -> None:

@@ -25,7 +25,7 @@ from lakelog.errors import DataCorrupted
 from lakelog.storage.objects.durable import synchronise
 
 from ..durable_json import replace, write_once
-from ..source_progress import SourceProgress
+from ..source_progress import SourceProgress, check_planned
 from .listing import FoundFile
 
 _VERSION: Final = 1
@@ -124,10 +124,7 @@ class BatchLog:
 
     def load(self, batch_id: int) -> BatchFiles:
         """The files that a batch takes; DataCorrupted if nothing is known of it."""
-        batch = self.read(batch_id)
-        if batch is None:
-            raise DataCorrupted(f"The checkpoint has no log of batch {batch_id}: it was changed. Restore it.")
-        return batch
+        return check_planned(self.read(batch_id), batch_id, self.folder)
 
     def plan(self, batch: BatchFiles) -> BatchFiles:
         """Records the files that a batch takes; returns what another process recorded for it before, if one did."""

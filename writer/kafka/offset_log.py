@@ -19,7 +19,7 @@ from typing import Any, Final
 from lakelog.errors import DataCorrupted
 
 from ..durable_json import write_once
-from ..source_progress import PartitionLag, SourceProgress
+from ..source_progress import PartitionLag, SourceProgress, check_planned
 from .ranges import OffsetRange
 
 OFFSETS_PROPERTY: Final = "pipeline.offsets"
@@ -172,10 +172,7 @@ class OffsetLog:
 
     def load(self, batch_id: int) -> BatchOffsets:
         """The offsets that a batch takes; DataCorrupted if nothing is known of it."""
-        batch = self.read(batch_id)
-        if batch is None:
-            raise DataCorrupted(f"The checkpoint has no log of batch {batch_id}: it was changed. Restore it.")
-        return batch
+        return check_planned(self.read(batch_id), batch_id, self.folder)
 
     def plan(self, batch: BatchOffsets) -> BatchOffsets:
         """Records the offsets that a batch takes; returns what another process recorded for it before, if one did."""

@@ -7,7 +7,9 @@ lease, and writes into it which epoch it got. The next process to get the lock f
 1. Only the lock's owner writes. So a process that gets the lock finds the lease of one that has ended.
 2. That says nothing about a process of another machine: some network file systems lock on each machine by itself. A
    copy of a checkpoint is another file. So what is written names the kernel and the file, and counts only there.
-3. Nothing else depends on it. Without the lock a process waits for the lease. Epochs protect the table (C3), also from
+3. Epochs begin at 1 again in a new database of the metastore. So the holder's name, which has its host and process, is
+   written and compared, too.
+4. Nothing else depends on it. Without the lock a process waits for the lease. Epochs protect the table (C3), also from
    a process that is taken for dead and is not.
 """
 
@@ -41,7 +43,7 @@ class CheckpointLock:
         self._lock = threading.Lock()
         self._file: int | None = None
         self._is_locked = False
-        self._mine: tuple[str, int] | None = None
+        self._mine: tuple[str, int, str] | None = None
 
     def lock(self, on_locked: Callable[[], None]) -> None:
         """Takes the lock if it is free; otherwise a thread waits for it, and calls back once it has it. Idempotent."""
@@ -58,20 +60,20 @@ class CheckpointLock:
             except OSError:
                 self._close()
 
-    def record(self, lease: str, epoch: int) -> None:
+    def record(self, lease: str, epoch: int, holder: str) -> None:
         """Writes down what this process has taken: now, or once it has the lock."""
         with self._lock:
-            self._mine = (lease, epoch)
+            self._mine = (lease, epoch, holder)
             self._write()
 
-    def is_of_dead(self, lease: str, epoch: int) -> bool:
-        """Whether a lease's holder, known by its epoch, was a process of this machine that has ended."""
+    def is_of_dead(self, lease: str, epoch: int, holder: str) -> bool:
+        """Whether a lease's holder, known by its epoch and name, was a process of this machine that has ended."""
         with self._lock:
             if not self._is_locked:
                 return False
             assert self._file is not None
             with contextlib.suppress(OSError, ValueError):
-                return bool(json.loads(os.pread(self._file, _MAX_BYTES, 0)) == self._describe(lease, epoch))
+                return bool(json.loads(os.pread(self._file, _MAX_BYTES, 0)) == self._describe(lease, epoch, holder))
             return False
 
     def _open(self) -> int | None:
@@ -100,12 +102,12 @@ class CheckpointLock:
             # Not synchronised: it means nothing after a crash of the machine.
             os.pwrite(self._file, json.dumps(self._describe(*self._mine)).encode(), 0)
 
-    def _describe(self, lease: str, epoch: int) -> dict[str, Any]:
+    def _describe(self, lease: str, epoch: int, holder: str) -> dict[str, Any]:
         assert self._file is not None
         found = os.fstat(self._file)
         # The number of a file is not given again while a process has it open.
         place = [_BOOT_FILE.read_text().strip(), found.st_dev, found.st_ino]
-        return {"lease": lease, "epoch": epoch, "file": place}
+        return {"lease": lease, "epoch": epoch, "holder": holder, "file": place}
 
     def _close(self) -> None:
         assert self._file is not None

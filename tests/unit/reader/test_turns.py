@@ -7,9 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import structlog
 
 from lakelog.format.jobs.work import LeaseGrant
 from reader.streams.runner import Shared
+
+LOG = structlog.get_logger()
 
 
 def test_a_stop_while_waiting_for_its_turn_requests_nothing() -> None:
@@ -42,15 +45,43 @@ def test_spark_starts_before_any_lease_and_is_warmed_once_for_all_streams_that_w
         return session
 
     shared = Shared(start, lambda found: steps.append("warm" if found is session else "other"))
-    shared.prepare()
+    shared.prepare(LOG)
     assert steps == [], "a stream that does not fit needs none"
     for _ in range(2):
         shared.start_first()
-        shared.prepare()
+        shared.prepare(LOG)
     assert steps == ["start", "warm"]
+
+
+def test_one_that_runs_streams_is_warm_and_holds_up_no_start() -> None:
+    session: Any = SimpleNamespace()
+    warmed: list[Any] = []
+    shared = Shared(lambda: session, warmed.append)
+    shared.start_first()
+    shared.request_in_turn(lambda: LeaseGrant(True, 1, "me", 1000))
+    shared.prepare(LOG)
+    assert warmed == []
+    shared.release()
+    shared.prepare(LOG)
+    assert warmed == [session]
+
+
+def test_a_warm_up_that_fails_ends_no_stream_that_waits() -> None:
+    session: Any = SimpleNamespace()
+
+    def warm_up(_: Any) -> None:
+        raise RuntimeError("Python worker failed to connect back")
+
+    shared = Shared(lambda: session, warm_up)
+    shared.start_first()
+    with structlog.testing.capture_logs() as logged:
+        shared.prepare(structlog.get_logger())
+    assert [(line["event"], line["error"]) for line in logged] == [
+        ("not warmed up, the first batch will be slow", "Python worker failed to connect back")
+    ]
 
 
 def test_on_a_cluster_spark_starts_under_a_lease() -> None:
     shared = Shared(lambda: pytest.fail("its executors would take room from others"), None)
     shared.start_first()
-    shared.prepare()
+    shared.prepare(LOG)

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.records.text_options import TextOptions
 from lakelog.spark.batch.given_rows import MAX_ROWS
 from lakelog.spark.task_errors import errors_to_driver
 from writer import few_rows
@@ -17,7 +19,11 @@ from writer.few_rows import read_few_rows
 from writer.files.batch_log import BatchFiles, BatchLog
 from writer.files.listing import FoundFile
 from writer.files.source import FilesSource
-from writer.pipeline.spec import FileSource, Format
+from writer.files.tasks import TakenFile
+from writer.pipeline.spec import FileSource, Format, Mode
+from writer.records.coercion import Coercion
+from writer.records.dead_letters import count_letters
+from writer.records.tasks import ReadTask, file_reader
 from writer.source import BatchTasks
 
 SCHEMA = pa.schema([pa.field("n", pa.int64())])
@@ -65,6 +71,31 @@ def test_many_rows_are_for_tasks_and_reading_stops() -> None:
     assert read_few_rows(given.tasks(), SCHEMA) is None
     assert (given.given, given.was_closed) == (2, True)
     assert read_few_rows(Input(MAX_ROWS).tasks(), SCHEMA) is not None
+
+
+@pytest.mark.parametrize(("rows", "left"), [((MAX_ROWS + 1, 1), []), ((1, MAX_ROWS), ["p-0000000000-000000.jsonl"])])
+def test_letters_of_files_that_were_not_read_to_their_end_are_taken_back(
+    tmp_path: Path, rows: tuple[int, int], left: list[str]
+) -> None:
+    """Reading stops in the first of two files, or in the second; those of the first one are complete then."""
+    letters = tmp_path / "letters"
+    coercion = Coercion(
+        TableSchema(0, assign_field_ids(SCHEMA), ()), Mode.APPEND, {}, None, None, False, True, TextOptions()
+    )
+    files = []
+    for number, count in enumerate(rows):
+        path = tmp_path / f"{number}.csv"
+        path.write_text("n\nbad\n" + "1\n" * count)
+        status = path.stat()
+        files.append(TakenFile(0, number, path.name, status.st_size, status.st_mtime_ns // 1000))
+    read = file_reader(ReadTask("p", 0, tmp_path, Format.CSV, coercion, letters), [[file] for file in files])
+    assert read_few_rows(BatchTasks(2, read, True), SCHEMA) is None
+    assert [path.name for path in letters.iterdir()] == left
+    # The tasks that read the batch then.
+    for _ in read(iter([pa.record_batch({"number": pa.array([0, 1], pa.int64())})])):
+        pass
+    assert sorted(path.name for path in letters.iterdir()) == [f"p-0000000000-00000{number}.jsonl" for number in (0, 1)]
+    assert count_letters(letters, "p", 0) == 2
 
 
 def test_large_rows_are_for_tasks(monkeypatch: pytest.MonkeyPatch) -> None:

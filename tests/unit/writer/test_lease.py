@@ -161,11 +161,11 @@ def test_stops_waiting_when_the_pipeline_stops() -> None:
     assert not kept.renewer.acquire(wait=True, stopping=stopping)
 
 
-def dead_holder(folder: Path, epoch: int) -> CheckpointLock:
-    """The lock of a checkpoint whose last process had this epoch."""
+def dead_holder(folder: Path, epoch: int, holder: str = "other") -> CheckpointLock:
+    """The lock of a checkpoint whose last process had this epoch and name."""
     lock = CheckpointLock(folder)
     lock.lock(lambda: None)
-    lock.record("pipeline/p", epoch)
+    lock.record("pipeline/p", epoch, holder)
     return lock
 
 
@@ -179,9 +179,10 @@ def test_the_lease_of_a_dead_instance_need_not_run_out(tmp_path: Path, wait: boo
     kept.renewer.release()
 
 
-def test_but_that_of_any_other_one_must(tmp_path: Path) -> None:
-    """The control: the lease has another epoch than the dead one had."""
-    kept = Kept(lock=dead_holder(tmp_path, 3))
+@pytest.mark.parametrize(("epoch", "holder"), [(3, "other"), (1, "another")])
+def test_but_that_of_any_other_one_must(tmp_path: Path, epoch: int, holder: str) -> None:
+    """The control: the lease has another epoch than the dead one had, or in a new database the same by chance."""
+    kept = Kept(lock=dead_holder(tmp_path, epoch, holder))
     kept.leases.free_after = 1 << 30
     with pytest.raises(Unavailable, match="'other' runs this pipeline now"):
         kept.renewer.acquire(wait=False, stopping=threading.Event())

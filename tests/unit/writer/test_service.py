@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from lakelog.clock import SystemClock
-from lakelog.errors import Fenced, InternalError, InvalidArgument, LakelogError, NotFound, Unavailable
+from lakelog.errors import DataCorrupted, Fenced, InternalError, InvalidArgument, LakelogError, NotFound, Unavailable
 from lakelog.serving.streams import leased_stream
 from lakelog.serving.streams.leased_stream import Events
 from writer.exit_status import ExitStatus
@@ -33,6 +33,7 @@ class World:
         self.mismatch: LakelogError | None = None
         self.spark_failure: LakelogError | None = None
         self.is_held = False
+        self.is_replaced = False
         self.cancelled = 0
         pipeline = Pipeline(
             folder / "p.yaml",
@@ -106,7 +107,9 @@ class World:
 
     def release(self) -> None: ...
 
-    def check(self) -> None: ...
+    def check(self) -> None:
+        if self.is_replaced:
+            raise Fenced("another has it")
 
     def lead(self, _epoch: int) -> None: ...
 
@@ -194,6 +197,19 @@ def test_starts_spark_before_it_takes_the_lease_and_warms_it_only_while_it_waits
         assert world.steps == ["check", "start", "take", *(["warm"] if is_held else [])]
 
 
+def test_a_warm_up_that_fails_does_not_end_the_wait(tmp_path: Path) -> None:
+    """As where a Python process of Spark does not start in time."""
+    world = Batches(tmp_path, 0)
+    world.is_held = True
+
+    def warm_up(_: Any) -> None:
+        raise RuntimeError("Python worker failed to connect back")
+
+    world.service._warm_up = warm_up
+    assert world.service.run() is ExitStatus.FINE
+    assert (world.steps, world.done) == (["check", "start", "take"], [0])
+
+
 def test_what_does_not_fit_is_reported_under_the_lease_and_starts_no_spark(tmp_path: Path) -> None:
     world = Batches(tmp_path)
     world.mismatch = NotFound("no such table")
@@ -246,6 +262,30 @@ def test_a_lost_lease_ends_the_jobs_of_spark(tmp_path: Path) -> None:
     world.write = lose_and_write  # type: ignore[method-assign]
     assert world.service.run() is ExitStatus.FENCED
     assert world.cancelled == 1
+
+
+@pytest.mark.parametrize("was_replaced", [True, False])
+@pytest.mark.parametrize("where", ["plan", "begin", "end", "forget"])
+def test_who_was_replaced_says_so_and_not_that_the_checkpoint_was_changed(
+    tmp_path: Path, where: str, was_replaced: bool
+) -> None:
+    """As one that was frozen while another did so many batches that the log of its last one is gone."""
+    world = Batches(tmp_path, 0)
+    make_writer = world.make_writer
+
+    def fail(_batch_id: int) -> Any:
+        world.is_replaced = was_replaced
+        raise DataCorrupted("no log of batch 0")
+
+    def make() -> Any:
+        made = make_writer()
+        part = made.source if where in ("plan", "forget") else made.checkpoint
+        setattr(part, where, fail)
+        return made
+
+    world.service._make_writer = make
+    assert world.service.run() is (ExitStatus.FENCED if was_replaced else ExitStatus.FAILED)
+    assert world.exit_status == ("another has it" if was_replaced else "no log of batch 0")
 
 
 def test_without_its_spark_neither_one_that_waits_nor_one_that_works_goes_on(tmp_path: Path) -> None:
