@@ -17,7 +17,7 @@ import os
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit.request import WriterProgress
@@ -86,11 +86,11 @@ class Checkpoint:
 
     def begin(self, batch_id: int) -> None:
         """Notes that a planned batch begins, durably, before anything of it can be committed; idempotent."""
-        self._note("offsets", batch_id)
+        self._note("offsets", batch_id, {"batchWatermarkMs": 0, "batchTimestampMs": 0}, {"batches": batch_id + 1})
 
     def end(self, batch_id: int) -> None:
         """Notes that a batch is done, and forgets batches that are long done; idempotent."""
-        self._note("commits", batch_id)
+        self._note("commits", batch_id, {"nextBatchWatermarkMs": 0})
         for folder in (self.spark_folder / "offsets", self.spark_folder / "commits"):
             for number in _numbers(folder):
                 if number <= batch_id - _RETAINED:
@@ -104,8 +104,9 @@ class Checkpoint:
         """The last batch that is noted as done; -1: none."""
         return max(_numbers(self.spark_folder / "commits"), default=-1)
 
-    def _note(self, part: str, batch_id: int) -> None:
-        write_once(self.spark_folder / part / str(batch_id), {"batch": batch_id})
+    def _note(self, part: str, batch_id: int, *lines: dict[str, Any]) -> None:
+        # As Spark writes its logs, so that a version before, which ran a streaming query, can go on.
+        write_once(self.spark_folder / part / str(batch_id), *lines, head="v1\n")
 
     def read_totals(self) -> Totals:
         """The totals up to the last recorded batch.
@@ -211,7 +212,7 @@ def _remove(folder: Path, number: int) -> None:
 
 def _numbers(folder: Path) -> list[int]:
     # Drafts begin with a dot, and so do Spark's checksums.
-    return [int(name) for name in os.listdir(folder) if name.isdigit()] if folder.is_dir() else []
+    return [int(name) for name in os.listdir(folder) if name.isascii() and name.isdigit()] if folder.is_dir() else []
 
 
 def open_checkpoint(pipeline: Pipeline, table_uuid: str) -> Checkpoint:

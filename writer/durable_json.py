@@ -12,18 +12,29 @@ from typing import Any
 from lakelog.storage.objects.durable import synchronise
 
 
-def write_draft(folder: Path, data: dict[str, Any]) -> Path:
-    """Writes a file without its final name; makes the folder if necessary."""
+def write_draft(folder: Path, data: dict[str, Any], *more: dict[str, Any], head: str = "") -> Path:
+    """Writes a file without its final name, each object in a line of its own; makes the folder if necessary.
+
+    Args:
+        folder: Where the file will be.
+        data: The first object.
+        more: Further objects.
+        head: A text before them.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f".{uuid.uuid4().hex}"
-    draft.write_text(json.dumps(data, ensure_ascii=True), encoding="ascii")
+    lines = [json.dumps(each, ensure_ascii=True) for each in (data, *more)]
+    draft.write_text(head + "\n".join(lines), encoding="ascii")
     synchronise(draft)
     return draft
 
 
-def write_once(path: Path, data: dict[str, Any]) -> None:
-    """Writes a file, unless it exists: of two processes only one makes it, and both see the same content."""
-    draft = write_draft(path.parent, data)
+def write_once(path: Path, data: dict[str, Any], *more: dict[str, Any], head: str = "") -> None:
+    """Writes a file, unless it exists: of two processes only one makes it, and both see the same content.
+
+    Arguments as of `write_draft`.
+    """
+    draft = write_draft(path.parent, data, *more, head=head)
     with contextlib.suppress(FileExistsError):
         os.link(draft, path)
     draft.unlink()

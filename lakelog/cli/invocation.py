@@ -135,6 +135,7 @@ def _make_printer(output: OutputFormat) -> Printer:
 
 def _connect(invocation: Invocation) -> Catalog:
     with silent_interrupts():
+        import lakelog.client.grpc.metastore
         import lakelog.sdk.catalog
         from lakelog.without_pandas import leave_pandas_out
 

@@ -72,7 +72,7 @@ class CheckpointLock:
             if not self._is_locked:
                 return False
             assert self._file is not None
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError, RecursionError):
                 return bool(json.loads(os.pread(self._file, _MAX_BYTES, 0)) == self._describe(lease, epoch, holder))
             return False
 
