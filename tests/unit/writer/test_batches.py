@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lakelog.errors import DataCorrupted, InvalidArgument, NotFound
 from lakelog.format.commit.request import WriterProgress
+from writer import batch
 from writer.checkpoint import CHECKPOINT_PROPERTY, Checkpoint, Totals, open_checkpoint
 from writer.files import batch_log
 from writer.files.batch_log import BatchFiles, BatchLog
@@ -315,3 +318,47 @@ def test_totals(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=r"totals\.json cannot be understood") as caught:
         checkpoint.read_totals()
     assert caught.value.reason == "CHECKPOINT_MISFIT"
+
+
+def test_batches_are_noted_as_the_logs_of_a_streaming_query(tmp_path: Path) -> None:
+    """The version before ran one; its Spark refuses a log of another form."""
+    checkpoint = Checkpoint(tmp_path, "x")
+    checkpoint.begin(7)
+    checkpoint.end(7)
+    head, metadata, offset = (checkpoint.spark_folder / "offsets/7").read_text().split("\n")
+    assert (head, json.loads(offset)) == ("v1", {"batches": 8})
+    assert {"batchWatermarkMs", "batchTimestampMs"} <= json.loads(metadata).keys()
+    head, metadata = (checkpoint.spark_folder / "commits/7").read_text().split("\n")
+    assert (head, json.loads(metadata)) == ("v1", {"nextBatchWatermarkMs": 0})
+
+
+class _Lost(Exception):
+    pass
+
+
+def test_a_frozen_instance_leaves_the_dead_letters_of_its_successor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deleted: list[int] = []
+    monkeypatch.setattr(batch, "delete_letters", lambda folder, name, batch_id: deleted.append(batch_id))
+    pipeline = dataclasses.replace(make_pipeline(tmp_path), dead_letters=tmp_path / "letters")
+    checks = iter([None, _Lost()])
+
+    def check() -> None:
+        if isinstance(error := next(checks), Exception):
+            raise error
+
+    some: Any = SimpleNamespace
+    writer = batch.BatchWriter(
+        pipeline,
+        some(table_uuid="0" * 32),
+        some(),
+        some(read_batch=lambda batch_id: some(batch_id=batch_id), split=None),
+        Checkpoint(tmp_path, "x"),
+        some(get_writer_progress=lambda *_: progress(0)),
+        some(check=check),
+        some(monotonic_s=lambda: 0.0),
+    )
+    with pytest.raises(_Lost):
+        writer.write(some(), 1)
+    assert deleted == []
