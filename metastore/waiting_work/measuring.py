@@ -32,7 +32,8 @@ REST_S: Final = 60.0
 """While nothing waits and nothing is committed, another measurement would find the same."""
 
 STALE_S: Final = 60.0
-"""Figures that could not be read again for so long are shown no more: a scaler then holds the number of replicas."""
+"""Figures that could not be read again for so long are shown no more: a scaler then holds the number of replicas. It
+counts from the first failure, because none are read during a rest."""
 
 
 def is_old(measured: MeasuredWork) -> bool:
@@ -48,7 +49,7 @@ class WorkMeasuring:
         self._store = store
         self._clock = clock
         self._levels = WorkLevels(metrics)
-        self._shown_s = clock.monotonic_s()
+        self._failing_from_s: float | None = None
         self._alarm = Alarm(clock)
 
     def touch(self) -> None:
@@ -71,15 +72,21 @@ class WorkMeasuring:
             measured = await run_transaction(self._store, self._measure)
         except LakelogError:
             self._alarm.notify()
-            if self._clock.monotonic_s() - self._shown_s >= STALE_S:
-                self._levels.clear()
+            self._clear_if_stale()
             raise
-        self._shown_s = self._clock.monotonic_s()
+        self._failing_from_s = None
         if measured.work is not None:
             self._levels.show(measured.work, measured.age_ms)
         # What it was told of may be newer than the measurement of another.
         if measured.work is None or measured.work.has_any or (is_notified and measured.age_ms > 0):
             self._alarm.notify()
+
+    def _clear_if_stale(self) -> None:
+        now_s = self._clock.monotonic_s()
+        if self._failing_from_s is None:
+            self._failing_from_s = now_s
+        if now_s - self._failing_from_s >= STALE_S:
+            self._levels.clear()
 
     async def _measure(self, tx: Transaction) -> MeasuredWork:
         found = await tx.find_measured_work()

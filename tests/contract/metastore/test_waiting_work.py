@@ -24,6 +24,7 @@ from metastore.waiting_work.measuring import (
     LONGEST_PAUSE_MS,
     MEASURE_EVERY_MS,
     PAUSES,
+    REST_S,
     STALE_S,
     WorkMeasuring,
     is_old,
@@ -286,9 +287,7 @@ class _SteppedClock(SystemClock):
         return self.passed_s
 
 
-def test_figures_that_cannot_be_read_again_are_shown_no_more(
-    metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_figures_that_cannot_be_read_again_are_shown_no_more(metastore: InProcessMetastore) -> None:
     clock = _SteppedClock()
     replica = Replica(metastore, clock)
     replica.step()
@@ -296,13 +295,20 @@ def test_figures_that_cannot_be_read_again_are_shown_no_more(
     def lose(*_: object) -> None:
         raise Unavailable("The database is away.")
 
-    monkeypatch.setattr(metastore.store, "transaction", lose)
-    for passed_s, shown in ((STALE_S - 1, 0), (STALE_S, None)):
+    def fail_at(passed_s: float, shown: int | None) -> None:
         clock.passed_s = passed_s
-        with pytest.raises(Unavailable):
+        with pytest.MonkeyPatch.context() as patched, pytest.raises(Unavailable):
+            patched.setattr(metastore.store, "transaction", lose)
             replica.step()
         assert replica.shown("publish_lag_seconds") == shown
         assert replica.shown("jobs", kind=COMPACT, state="due") == shown
+
+    # A rest is no failure, however long it was.
+    fail_at(REST_S, 0)
+    fail_at(REST_S + STALE_S - 1, 0)
+    replica.step()
+    fail_at(REST_S + STALE_S, 0)
+    fail_at(REST_S + 2 * STALE_S, None)
 
 
 def test_a_level_has_a_bounded_number_of_series() -> None:
