@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Final
 
 from lakelog.clock import Clock
-from lakelog.errors import LakelogError
 
 from ..alarm import Alarm
 from ..metrics import Metrics
@@ -70,13 +69,13 @@ class WorkMeasuring:
         self._alarm.set(REST_S)
         try:
             measured = await run_transaction(self._store, self._measure)
-        except LakelogError:
+            if measured.work is not None:
+                self._levels.show(measured.work, measured.age_ms)
+        except BaseException:
             self._alarm.notify()
             self._clear_if_stale()
             raise
         self._failing_from_s = None
-        if measured.work is not None:
-            self._levels.show(measured.work, measured.age_ms)
         # What it was told of may be newer than the measurement of another.
         if measured.work is None or measured.work.has_any or (is_notified and measured.age_ms > 0):
             self._alarm.notify()

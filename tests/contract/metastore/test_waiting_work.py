@@ -287,6 +287,23 @@ class _SteppedClock(SystemClock):
         return self.passed_s
 
 
+@pytest.mark.parametrize("error", [Unavailable("away"), RuntimeError("a bug")], ids=["lost", "bug"])
+@pytest.mark.parametrize("part", ["WorkMeasuring._measure", "WorkLevels.show"])
+def test_after_a_step_that_fails_it_does_not_rest(metastore: InProcessMetastore, part: str, error: Exception) -> None:
+    replica = Replica(metastore)
+    replica.step()
+    assert replica.rests
+
+    def fail(*_: object) -> None:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(f"metastore.waiting_work.measuring.{part}", fail)
+        with pytest.raises(type(error)):
+            replica.step()
+    assert not replica.rests
+
+
 def test_figures_that_cannot_be_read_again_are_shown_no_more(metastore: InProcessMetastore) -> None:
     clock = _SteppedClock()
     replica = Replica(metastore, clock)
@@ -297,9 +314,10 @@ def test_figures_that_cannot_be_read_again_are_shown_no_more(metastore: InProces
 
     def fail_at(passed_s: float, shown: int | None) -> None:
         clock.passed_s = passed_s
-        with pytest.MonkeyPatch.context() as patched, pytest.raises(Unavailable):
+        with pytest.MonkeyPatch.context() as patched:
             patched.setattr(metastore.store, "transaction", lose)
-            replica.step()
+            with pytest.raises(Unavailable):
+                replica.step()
         assert replica.shown("publish_lag_seconds") == shown
         assert replica.shown("jobs", kind=COMPACT, state="due") == shown
 
