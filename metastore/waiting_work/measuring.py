@@ -28,7 +28,8 @@ LONGEST_PAUSE_MS: Final = 120_000
 """Scalers must not decide on older figures. It bounds the pause from a measurement of 0.6 seconds on."""
 
 REST_S: Final = 60.0
-"""While nothing waits and nothing is committed, another measurement would find the same."""
+"""While nothing waits and nothing happens, another measurement would find the same. A metastore is not told of what
+makes a lag at another one without a commit (a consumer is reset, a log switched on) and shows it so much later."""
 
 STALE_S: Final = 60.0
 """Figures that could not be read again for so long are shown no more: a scaler then holds the number of replicas. It

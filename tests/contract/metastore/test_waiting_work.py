@@ -49,6 +49,19 @@ def metastore(request: pytest.FixtureRequest) -> Iterator[InProcessMetastore]:
         yield opened
 
 
+def rests(metastore: InProcessMetastore, measuring: WorkMeasuring) -> bool:
+    """Whether only time makes it measure again."""
+
+    async def wait() -> None:
+        await asyncio.wait_for(measuring.wait(), 0.05)
+
+    try:
+        metastore.run(wait())
+    except TimeoutError:
+        return True
+    return False
+
+
 class Replica:
     """A metastore of several on one store, as far as this concerns it, and what it shows."""
 
@@ -62,16 +75,7 @@ class Replica:
 
     @property
     def rests(self) -> bool:
-        """Whether only time makes it measure again."""
-
-        async def wait() -> None:
-            await asyncio.wait_for(self._measuring.wait(), 0.05)
-
-        try:
-            self._metastore.run(wait())
-        except TimeoutError:
-            return True
-        return False
+        return rests(self._metastore, self._measuring)
 
     def touch(self) -> None:
         self._measuring.touch()
@@ -105,6 +109,24 @@ def test_it_rests_while_nothing_waits_until_it_is_notified(metastore: InProcessM
     other.touch()
     other.step()
     assert not other.rests, "it was told of something that the measurement of the first may not contain"
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_can_make_a_lag_without_a_commit_ends_the_rest(metastore: InProcessMetastore) -> None:
+    table = make_table(metastore)
+    (other,) = metastore.open_consumer("other", [table.table_uuid], "a reader")
+    measuring = metastore.use_cases.work_measuring
+
+    for act in (
+        lambda: metastore.open_consumer("c", [table.table_uuid], "a reader"),
+        lambda: metastore.advance_consumer("other", [ConsumerPosition(table.table_uuid, other.epoch, 0)]),
+        lambda: metastore.reset_consumer(table.table_uuid, "c", 0),
+        lambda: metastore.alter_table(table.table_uuid, set_options={"write-only": "true"}, unset_options=[]),
+    ):
+        metastore.run(measuring.step())
+        assert rests(metastore, measuring)
+        act()
+        assert not rests(metastore, measuring)
 
 
 @pytest.mark.usefixtures("at_once")
