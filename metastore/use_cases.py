@@ -139,7 +139,7 @@ class UseCases:
             ids,
             warehouse,
             self.log_topics,
-            self.due_work.touch,
+            self._table_altered,
             self._table_dropped,
             self.grant_checks.changed,
             dropped_retention_ms,
@@ -153,7 +153,7 @@ class UseCases:
         self.unused_leases = UnusedLeases(store)
         self.pipelines = Pipelines(store)
         self.listing = SnapshotListing(store)
-        self.consumers = Consumers(store)
+        self.consumers = Consumers(store, self.work_measuring.touch)
         self.tags = Tags(store)
         self.expiry = Expiry(store, self.packer, self.jobs.due)
         self.snapshot_leases = SnapshotLeases(store)
@@ -183,6 +183,11 @@ class UseCases:
 
     def _jobs_due(self) -> None:
         self.jobs.due()
+
+    def _table_altered(self, table_uuid: str) -> None:
+        self.due_work.touch(table_uuid)
+        # A log that was switched on begins with a lag.
+        self.work_measuring.touch()
 
     def _table_dropped(self, table_uuid: str, name: str) -> None:
         self.watches.dropped(table_uuid)

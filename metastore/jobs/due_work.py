@@ -99,6 +99,7 @@ class DueWork:
         """
         if not self._planners:
             self._touched.clear()
+            self._alarm.set(RECOVER_EVERY_S)
             return 0
         if self._clock.monotonic_s() >= self._next_check_s:
             forgotten = await run_transaction(self._store, lambda tx: tx.list_unplanned(_TABLES_A_POLL))

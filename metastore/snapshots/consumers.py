@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -13,7 +13,7 @@ from lakelog.options.declared.tables import CONSUMER_EXPIRATION_TIME
 from lakelog.options.values import TableOptions
 
 from ..ownership import Principal, check_consumer_owner
-from ..store.transaction import StoreUser, Transaction, run_transaction
+from ..store.transaction import Store, StoreUser, Transaction, run_transaction
 from ..store.validation import check_number, check_table_uuids, check_text, check_uuid, invalid
 from ..store.waiting_work import SILENT_MS
 from ..tables.lookup import find_head, find_table, lock_head, lock_heads
@@ -27,7 +27,16 @@ answer."""
 
 
 class Consumers(StoreUser):
-    """The use cases of consumers. Only the store's clock judges their age."""
+    """The use cases of consumers. Only the store's clock judges their age.
+
+    Args:
+        store: Where everything is stored.
+        moved: Called when positions were set or a reader has opened one, which can make a lag.
+    """
+
+    def __init__(self, store: Store, moved: Callable[[], None]) -> None:
+        super().__init__(store)
+        self._moved = moved
 
     async def open_consumer(
         self, consumer_id: str, table_uuids: Sequence[str], holder: str, *, by: Principal
@@ -53,7 +62,9 @@ class Consumers(StoreUser):
                 opened.append(await self._put(tx, head, replace(found, epoch=epoch, holder=holder), by))
             return opened
 
-        return await run_transaction(self._store, open_all)
+        opened = await run_transaction(self._store, open_all)
+        self._moved()
+        return opened
 
     async def advance_consumer(self, consumer_id: str, positions: Sequence[ConsumerPosition], *, by: Principal) -> None:
         _check_consumer(consumer_id)
@@ -81,6 +92,7 @@ class Consumers(StoreUser):
                 await self._put(tx, head, moved, by)
 
         await run_transaction(self._store, advance)
+        self._moved()
 
     async def renew_consumer(self, consumer_id: str, epochs: Mapping[str, int], holder: str, *, by: Principal) -> None:
         _check_consumer(consumer_id)
@@ -137,6 +149,7 @@ class Consumers(StoreUser):
             await self._put(tx, head, moved, by, hands_over=by.may_all)
 
         await run_transaction(self._store, reset)
+        self._moved()
 
     async def delete_consumer(self, table_uuid: str, consumer_id: str, *, by: Principal) -> None:
         check_uuid("table_uuid", table_uuid)

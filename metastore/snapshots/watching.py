@@ -238,6 +238,7 @@ class WatchHub:
 
         Raises:
             Unavailable, OutcomeUnknown: The store is lost; the next call notifies of the same.
+            Exception: The store refuses it, and would do so again: the others find by polling what has changed.
         """
         await self._announce_soon.wait()
         await self.announce_rest()
@@ -248,10 +249,11 @@ class WatchHub:
         tables, self._to_announce = self._to_announce, set()
         try:
             await self._store.announce(tables)
-        except BaseException:
-            # The others would find it by polling, but that is rare.
-            self._to_announce |= tables
-            self._announce_soon.set()
+        except LakelogError as error:
+            if error.retryable:
+                # The others would find it by polling, but that is rare.
+                self._to_announce |= tables
+                self._announce_soon.set()
             raise
 
     async def run_listen(self) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Final
 
 from lakelog.clock import Clock
-from lakelog.errors import LakelogError
 
 from ..alarm import Alarm
 from ..metrics import Metrics
@@ -29,10 +28,12 @@ LONGEST_PAUSE_MS: Final = 120_000
 """Scalers must not decide on older figures. It bounds the pause from a measurement of 0.6 seconds on."""
 
 REST_S: Final = 60.0
-"""While nothing waits and nothing is committed, another measurement would find the same."""
+"""While nothing waits and nothing happens, another measurement would find the same. A metastore is not told of what
+makes a lag at another one without a commit (a consumer is reset, a log switched on) and shows it so much later."""
 
 STALE_S: Final = 60.0
-"""Figures that could not be read again for so long are shown no more: a scaler then holds the number of replicas."""
+"""Figures that could not be read again for so long are shown no more: a scaler then holds the number of replicas. It
+counts from the first failure, because none are read during a rest."""
 
 
 def is_old(measured: MeasuredWork) -> bool:
@@ -48,7 +49,7 @@ class WorkMeasuring:
         self._store = store
         self._clock = clock
         self._levels = WorkLevels(metrics)
-        self._shown_s = clock.monotonic_s()
+        self._failing_from_s: float | None = None
         self._alarm = Alarm(clock)
 
     def touch(self) -> None:
@@ -69,17 +70,23 @@ class WorkMeasuring:
         self._alarm.set(REST_S)
         try:
             measured = await run_transaction(self._store, self._measure)
-        except LakelogError:
+            if measured.work is not None:
+                self._levels.show(measured.work, measured.age_ms)
+        except BaseException:
             self._alarm.notify()
-            if self._clock.monotonic_s() - self._shown_s >= STALE_S:
-                self._levels.clear()
+            self._clear_if_stale()
             raise
-        self._shown_s = self._clock.monotonic_s()
-        if measured.work is not None:
-            self._levels.show(measured.work, measured.age_ms)
+        self._failing_from_s = None
         # What it was told of may be newer than the measurement of another.
         if measured.work is None or measured.work.has_any or (is_notified and measured.age_ms > 0):
             self._alarm.notify()
+
+    def _clear_if_stale(self) -> None:
+        now_s = self._clock.monotonic_s()
+        if self._failing_from_s is None:
+            self._failing_from_s = now_s
+        if now_s - self._failing_from_s >= STALE_S:
+            self._levels.clear()
 
     async def _measure(self, tx: Transaction) -> MeasuredWork:
         found = await tx.find_measured_work()

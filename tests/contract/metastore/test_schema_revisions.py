@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 
@@ -9,10 +10,13 @@ import psycopg
 import pytest
 
 from lakelog.errors import InvalidArgument
+from metastore.config import ServeConfig, parse_command
 from metastore.postgres import check_current, migrate
 from metastore.postgres.connection.connections import libpq_url
 from metastore.postgres.schema import alembic_steps, migration
 from metastore.postgres.schema.revisions import MIGRATIONS, read_revisions
+from metastore.server.startup import StartupFailure
+from metastore.wiring import serve
 from tests.support.metastore.making import empty, make_table
 from tests.support.metastore.opening import open_in_process
 
@@ -84,6 +88,18 @@ def test_a_step_that_needs_its_own_metastores_keeps_others_out(
         ) as refused:
             act(migrated_url)
         assert refused.value.reason == "MIGRATION_UNKNOWN"
+
+
+def test_a_start_that_may_migrate_ends_with_the_reason(migrated_url: str, newer: Path, tmp_path: Path) -> None:
+    add_step(newer, "9001", HEAD, "9001")
+    migrate_by(newer, migrated_url)
+    arguments = ["serve", "--migrate", "--insecure-dev", "--listen", "127.0.0.1:0", "--database-url", migrated_url]
+    config = parse_command([*arguments, "--warehouse", str(tmp_path / "w")], {}).config
+    assert isinstance(config, ServeConfig)
+    with pytest.raises(
+        StartupFailure, match=r"revision 9001, which this version .*Run that version, or a newer one\.$"
+    ):
+        asyncio.run(serve(config))
 
 
 def test_a_revision_that_no_one_noted_keeps_this_version_out(migrated_url: str, newer: Path) -> None:

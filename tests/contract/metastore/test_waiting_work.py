@@ -24,6 +24,7 @@ from metastore.waiting_work.measuring import (
     LONGEST_PAUSE_MS,
     MEASURE_EVERY_MS,
     PAUSES,
+    REST_S,
     STALE_S,
     WorkMeasuring,
     is_old,
@@ -48,6 +49,19 @@ def metastore(request: pytest.FixtureRequest) -> Iterator[InProcessMetastore]:
         yield opened
 
 
+def rests(metastore: InProcessMetastore, measuring: WorkMeasuring) -> bool:
+    """Whether only time makes it measure again."""
+
+    async def wait() -> None:
+        await asyncio.wait_for(measuring.wait(), 0.05)
+
+    try:
+        metastore.run(wait())
+    except TimeoutError:
+        return True
+    return False
+
+
 class Replica:
     """A metastore of several on one store, as far as this concerns it, and what it shows."""
 
@@ -61,16 +75,7 @@ class Replica:
 
     @property
     def rests(self) -> bool:
-        """Whether only time makes it measure again."""
-
-        async def wait() -> None:
-            await asyncio.wait_for(self._measuring.wait(), 0.05)
-
-        try:
-            self._metastore.run(wait())
-        except TimeoutError:
-            return True
-        return False
+        return rests(self._metastore, self._measuring)
 
     def touch(self) -> None:
         self._measuring.touch()
@@ -104,6 +109,24 @@ def test_it_rests_while_nothing_waits_until_it_is_notified(metastore: InProcessM
     other.touch()
     other.step()
     assert not other.rests, "it was told of something that the measurement of the first may not contain"
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_can_make_a_lag_without_a_commit_ends_the_rest(metastore: InProcessMetastore) -> None:
+    table = make_table(metastore)
+    (other,) = metastore.open_consumer("other", [table.table_uuid], "a reader")
+    measuring = metastore.use_cases.work_measuring
+
+    for act in (
+        lambda: metastore.open_consumer("c", [table.table_uuid], "a reader"),
+        lambda: metastore.advance_consumer("other", [ConsumerPosition(table.table_uuid, other.epoch, 0)]),
+        lambda: metastore.reset_consumer(table.table_uuid, "c", 0),
+        lambda: metastore.alter_table(table.table_uuid, set_options={"write-only": "true"}, unset_options=[]),
+    ):
+        metastore.run(measuring.step())
+        assert rests(metastore, measuring)
+        act()
+        assert not rests(metastore, measuring)
 
 
 @pytest.mark.usefixtures("at_once")
@@ -286,9 +309,24 @@ class _SteppedClock(SystemClock):
         return self.passed_s
 
 
-def test_figures_that_cannot_be_read_again_are_shown_no_more(
-    metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("error", [Unavailable("away"), RuntimeError("a bug")], ids=["lost", "bug"])
+@pytest.mark.parametrize("part", ["WorkMeasuring._measure", "WorkLevels.show"])
+def test_after_a_step_that_fails_it_does_not_rest(metastore: InProcessMetastore, part: str, error: Exception) -> None:
+    replica = Replica(metastore)
+    replica.step()
+    assert replica.rests
+
+    def fail(*_: object) -> None:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(f"metastore.waiting_work.measuring.{part}", fail)
+        with pytest.raises(type(error)):
+            replica.step()
+    assert not replica.rests
+
+
+def test_figures_that_cannot_be_read_again_are_shown_no_more(metastore: InProcessMetastore) -> None:
     clock = _SteppedClock()
     replica = Replica(metastore, clock)
     replica.step()
@@ -296,13 +334,21 @@ def test_figures_that_cannot_be_read_again_are_shown_no_more(
     def lose(*_: object) -> None:
         raise Unavailable("The database is away.")
 
-    monkeypatch.setattr(metastore.store, "transaction", lose)
-    for passed_s, shown in ((STALE_S - 1, 0), (STALE_S, None)):
+    def fail_at(passed_s: float, shown: int | None) -> None:
         clock.passed_s = passed_s
-        with pytest.raises(Unavailable):
-            replica.step()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(metastore.store, "transaction", lose)
+            with pytest.raises(Unavailable):
+                replica.step()
         assert replica.shown("publish_lag_seconds") == shown
         assert replica.shown("jobs", kind=COMPACT, state="due") == shown
+
+    # A rest is no failure, however long it was.
+    fail_at(REST_S, 0)
+    fail_at(REST_S + STALE_S - 1, 0)
+    replica.step()
+    fail_at(REST_S + STALE_S, 0)
+    fail_at(REST_S + 2 * STALE_S, None)
 
 
 def test_a_level_has_a_bounded_number_of_series() -> None:

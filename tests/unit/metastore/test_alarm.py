@@ -8,6 +8,12 @@ import pytest
 
 from lakelog.clock import SystemClock
 from metastore.alarm import Alarm
+from metastore.heavy_work import HeavyWork
+from metastore.memory import MemoryStore
+from metastore.metrics import NoMetrics
+from metastore.plans.packing import Packer
+from metastore.store.waiting_work import MeasuredWork, WaitingWork
+from metastore.waiting_work.measuring import WorkMeasuring
 
 
 class _SetClock(SystemClock):
@@ -44,5 +50,30 @@ def test_a_wait_ends_when_it_is_notified_or_due() -> None:
         await asyncio.wait_for(waiting, 20)
         alarm.set(0.01)
         await asyncio.wait_for(alarm.wait(), 20)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("part", ["packing", "measuring"])
+def test_a_notice_that_comes_during_a_step_causes_another(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SystemClock()
+    store = MemoryStore(clock)
+    packer, measuring = Packer(store, HeavyWork(), clock=clock), WorkMeasuring(store, clock, NoMetrics())
+
+    async def pack(_: Packer) -> int:
+        packer.touch()
+        return 0
+
+    async def measure(*_: object) -> MeasuredWork:
+        measuring.touch()
+        return MeasuredWork(0, 0, WaitingWork())
+
+    monkeypatch.setattr(Packer, "step", pack)
+    monkeypatch.setattr(WorkMeasuring, "_measure", measure)
+
+    async def run() -> None:
+        step, wait = (packer.step_if_touched, packer.wait) if part == "packing" else (measuring.step, measuring.wait)
+        await step()
+        await asyncio.wait_for(wait(), 20)
 
     asyncio.run(run())

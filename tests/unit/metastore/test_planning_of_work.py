@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from lakelog.clock import SystemClock
 from metastore.jobs.due_work import DueWork
 from metastore.memory import MemoryStore
@@ -33,3 +35,18 @@ def test_a_table_that_a_request_has_planned_meanwhile_ends_no_step() -> None:
         work.touch(table_uuid)
     assert asyncio.run(work.step()) == 2
     assert work.planned == ["a", "b", "c"]
+
+
+def test_without_planners_it_rests_until_a_table_is_touched() -> None:
+    clock = SystemClock()
+    work = DueWork(MemoryStore(clock), clock, [], lambda: None)
+
+    async def run() -> None:
+        for _ in range(2):
+            work.touch("a")
+            await asyncio.wait_for(work.wait(), 20)
+            assert await work.step() == 0
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(work.wait(), 0.05)
+
+    asyncio.run(run())

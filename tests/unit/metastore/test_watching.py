@@ -11,14 +11,16 @@ import pytest
 
 from lakelog.client.metastore.metastore import WatchEvent, WatchPosition
 from lakelog.clock import SystemClock
-from lakelog.errors import ResourceExhausted
+from lakelog.errors import InternalError, OutcomeUnknown, ResourceExhausted, Unavailable
 from lakelog.format.commit.request import Change, CommitRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo, TableName
 from metastore.background import Background
 from metastore.memory import MemoryStore
+from metastore.metrics import NoMetrics
 from metastore.ownership import EVERYONE
 from metastore.snapshots import watching
+from metastore.snapshots.watching import WatchHub
 from metastore.store.limits import Limits
 from metastore.store.transaction import run_transaction
 from metastore.use_cases import UseCases
@@ -126,6 +128,42 @@ def test_announcements_wake_the_other_metastore() -> None:
         await listening
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("error", "is_repeated"),
+    [
+        (Unavailable("away"), True),
+        (OutcomeUnknown("lost"), True),
+        (InternalError("refused"), False),
+        (ValueError("a bug"), False),
+    ],
+    ids=["away", "lost", "refused", "bug"],
+)
+def test_an_announcement_that_failed_is_sent_again_if_that_can_help(error: Exception, is_repeated: bool) -> None:
+    sent: list[set[str]] = []
+
+    async def announce(tables: set[str]) -> None:
+        sent.append(set(tables))
+        if len(sent) == 1:
+            raise error
+
+    async def main() -> None:
+        store = MemoryStore(SystemClock())
+        store.announce = announce  # type: ignore[method-assign, assignment]
+        watches = WatchHub(store, Limits(), NoMetrics())
+        watches.announce("a")
+        with pytest.raises(type(error)):
+            await watches.step_announce()
+        if is_repeated:
+            await asyncio.wait_for(watches.step_announce(), 20)
+        watches.announce("b")
+        await asyncio.wait_for(watches.step_announce(), 20)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(watches.step_announce(), 0.05)
+
+    asyncio.run(main())
+    assert sent == ([{"a"}, {"a"}, {"b"}] if is_repeated else [{"a"}, {"b"}])
 
 
 def test_closing_ends_watches() -> None:

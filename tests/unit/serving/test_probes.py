@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Coroutine
@@ -102,3 +104,21 @@ def test_over_http_a_service_that_cannot_work_lives_and_is_not_ready() -> None:
         assert (read(f"{base}/livez"), read(f"{base}/healthz")) == (200, 200)
     finally:
         endpoint.stop()
+
+
+def test_an_endpoint_that_no_one_uses_can_be_stopped_and_its_port_is_free_then() -> None:
+    endpoint = HttpEndpoint("127.0.0.1", 0, CollectorRegistry(), lambda: True)
+    endpoint.start()
+    base = f"http://127.0.0.1:{endpoint.port}"
+    assert read(f"{base}/livez") == 200
+    with socket.create_connection(("127.0.0.1", endpoint.port)):
+        # Also while a connection is open that sends nothing.
+        for _ in range(2):
+            stopping = threading.Thread(target=endpoint.stop, daemon=True)
+            stopping.start()
+            stopping.join(20)
+            assert not stopping.is_alive()
+    with pytest.raises(urllib.error.URLError, match="refused"):
+        read(f"{base}/livez")
+    again = HttpEndpoint("127.0.0.1", endpoint.port, CollectorRegistry(), lambda: True)
+    again.stop()
