@@ -249,6 +249,10 @@ class WatchHub:
         tables, self._to_announce = self._to_announce, set()
         try:
             await self._store.announce(tables)
+        except asyncio.CancelledError:
+            # Left to the last announcement of a metastore that ends.
+            self._to_announce |= tables
+            raise
         except LakelogError as error:
             if error.retryable:
                 # The others would find it by polling, but that is rare.
