@@ -192,8 +192,10 @@ class LogTopics:
         Raises:
             Unavailable, OutcomeUnknown: The store is lost; a later step finds what is due.
         """
+        # SUBTLE: not wait_for, which in Python 3.11 loses a cancellation that comes with the event.
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._due.wait(), self._pause_s)
+            async with asyncio.timeout(self._pause_s):
+                await self._due.wait()
         self._due.clear()
         try:
             await self._begin_due()

@@ -226,8 +226,10 @@ class WatchHub:
         """Returns when it is time for the next poll: soon, unless nothing has been committed for a while."""
         self._stirred.clear()
         if asyncio.get_running_loop().time() >= self._quiet_from_s:
+            # SUBTLE: not wait_for, which in Python 3.11 loses a cancellation that comes with the event.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stirred.wait(), QUIET_POLL_S)
+                async with asyncio.timeout(QUIET_POLL_S):
+                    await self._stirred.wait()
 
     async def step_poll(self) -> None:
         """Checks once whether heads of watched tables have moved. Runs every few seconds, and after announcements."""
