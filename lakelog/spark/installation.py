@@ -9,6 +9,7 @@ import sys
 import uuid
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import pyspark
@@ -16,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.arguments import parse_table_name
 from lakelog.client.metastore.metastore import Metastore
+from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument
 from lakelog.spark.batch.deletion_vectors import SectionVectorCache
 from lakelog.spark.connection import SparkConnection, make_connection, open_metastore
@@ -27,6 +29,7 @@ from lakelog.spark.session.remote import is_remote, make_remote_connection
 from lakelog.spark.source.data_source import LakelogSource, register_data_source
 from lakelog.spark.source.marking import mark_remote_streams, mark_streams
 from lakelog.spark.source.options import SourceOptions
+from lakelog.writes.attempts_ahead import AttemptsAhead
 
 _OLDEST_SPARK: Final = (4, 2)
 _INSTALLATION_CONF: Final = "spark.lakelog.installation"
@@ -43,6 +46,11 @@ class Installation:
     connection: SparkConnection
     deletion_vectors: SectionVectorCache
     frames: FrameCache
+
+    @cached_property
+    def attempts_ahead(self) -> AttemptsAhead:
+        """Attempts for writes that follow each other; connects when it is first used."""
+        return AttemptsAhead(self.metastore, SystemClock())
 
     @property
     def metastore(self) -> Metastore:

@@ -43,6 +43,7 @@ from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.rewrite.commit_merge import CommitMerger, MergeFiles, merge_commit_files, merge_in_threads
 from lakelog.storage.write.input_copies import InputCopies, plan_input_copies
 from lakelog.writes.attempt import CommitAttempt, Repeating
+from lakelog.writes.attempts_ahead import AttemptsAhead, CommitPurpose
 from lakelog.writes.change import to_change
 from lakelog.writes.changelog.commit_changelog import commit_lookups, find_producer
 from lakelog.writes.changelog.lookup_changelog import LookupChangelog
@@ -129,6 +130,13 @@ def open_attempt(metastore: Metastore, info: TableInfo, writer: str | None, iden
     name = writer or make_one_time_name("spark", RandomIds().new_id())
     staged = metastore.stage_attempt([info.table_uuid], name, identifier=identifier)
     return Attempt(info, staged.attempt_id, name)
+
+
+def take_attempt(ahead: AttemptsAhead, info: TableInfo, writer: str | None, identifier: int | None = None) -> Attempt:
+    """As `open_attempt`, for a write that only adds rows: it can use an attempt that was opened ahead."""
+    name = writer or make_one_time_name("spark", RandomIds().new_id())
+    opened = ahead.take(info.table_uuid, CommitPurpose(name, identifier))
+    return Attempt(info, opened.attempt_id, name)
 
 
 def commit_attempt(

@@ -27,6 +27,7 @@ from lakelog.spark.batch.commit import (
     commit_attempt,
     open_attempt,
     plan_copies,
+    take_attempt,
 )
 from lakelog.spark.batch.given_rows import collect_given_rows
 from lakelog.spark.batch.lookup import changelog_executor, load_base, to_lookup_task
@@ -111,7 +112,8 @@ def write(
     """
     spark = df.sparkSession
     check_not_remote(spark, "lakelog.spark.write", f"df.write.format('lakelog').option('table', '{name}')")
-    metastore = installation_of(spark).metastore
+    installation = installation_of(spark)
+    metastore = installation.metastore
     given = WriteOptions(to_option_texts({} if options is None else options))
     check_flag(fill_missing, "fill_missing")
     fills = fill_missing or given.get(FILL_MISSING)
@@ -138,7 +140,10 @@ def write(
     applied = find_applied(metastore, info, parameters)
     if applied is not None:
         return applied
-    attempt = open_attempt(metastore, info, parameters.writer, parameters.identifier)
+    if overwrite is None:
+        attempt = take_attempt(installation.attempts_ahead, info, parameters.writer, parameters.identifier)
+    else:
+        attempt = open_attempt(metastore, info, parameters.writer, parameters.identifier)
     producer = find_producer(TableOptions(info.options), replaces=overwrite is not None)
     with ExitStack() as in_use:
         try:
@@ -151,6 +156,7 @@ def write(
             base = load_base(metastore, info) if producer == "lookup" and few_rows is None else None
             written = _run(spark, df, attempt, mode, overwrite, base, uncommitted, fills, few_rows)
         except BaseException:
+            installation.attempts_ahead.forget(info.table_uuid)
             abandon_attempt(metastore, attempt)
             raise
         execute = changelog_executor(spark, to_lookup_task(attempt))

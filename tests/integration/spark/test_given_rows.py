@@ -16,6 +16,8 @@ import lakelog.spark
 from lakelog.errors import InvalidArgument
 from lakelog.spark.batch import given_rows
 from lakelog.spark.batch.given_rows import collect_given_rows
+from lakelog.spark.installation import installation_of
+from lakelog.writes import attempts_ahead
 from tests.integration.spark.spark_tables import MakeTable, live_files, stored_files
 from tests.support.spark.write_ways import written_by_tasks
 
@@ -188,3 +190,27 @@ def test_a_repetition_is_applied_once(spark: SparkSession, make_table: MakeTable
     assert [result.already_applied for result in results] == [False, True, False, True]
     assert table.scan().count() == 2
     assert stored_files(table) == live_files(table)
+
+
+def test_writes_in_a_row_share_calls_that_open_attempts(
+    spark: SparkSession, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts_ahead, "_USABLE_S", 600.0)
+    table = make_table(pa.schema([("k", pa.int64())]))
+    ahead = installation_of(spark).attempts_ahead
+    counts: list[int] = []
+    original = ahead._metastore.stage_attempt
+
+    def stage(*args: Any, **kwargs: Any) -> Any:
+        counts.append(kwargs.get("count", 1))
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(ahead._metastore, "stage_attempt", stage)
+    for number in range(7):
+        lakelog.spark.write(spark.createDataFrame(pa.table({"k": [number]})), table.name)
+    assert counts == [1, 2, 4]
+    with pytest.raises(InvalidArgument):
+        lakelog.spark.write(spark.createDataFrame(pa.table({"k": ["no number"]})), table.name)
+    lakelog.spark.write(spark.createDataFrame(pa.table({"k": [7]})), table.name)
+    assert counts[3:] == [8, 1], "after an error nothing that was opened before is used"
+    assert sorted(table.scan().to_arrow()["k"].to_pylist()) == list(range(8))
