@@ -31,7 +31,7 @@ def to_hadoop_location(location: str) -> str:
 def can_read(spark: SparkSession, location: str, path: str) -> bool:
     """Whether Spark's Java can read a file of a table; blocks on the store, unless it is this machine's disk.
 
-    It lacks classes for S3 where nobody added them, and knows keys of its own only.
+    It lacks classes for S3 unless they were added, and knows keys of its own only.
 
     Args:
         spark: The session.

@@ -28,7 +28,7 @@ LONGEST_PAUSE_MS: Final = 120_000
 """Scalers must not decide on older figures. It bounds the pause from a measurement of 0.6 seconds on."""
 
 REST_S: Final = 60.0
-"""While nothing waits and nothing happens, another measurement would find the same. A metastore is not told of what
+"""While nothing waits and nothing happens, another measurement would find the same. A metastore is not notified of what
 makes a lag at another one without a commit (a consumer is reset, a log switched on) and shows it so much later."""
 
 STALE_S: Final = 60.0
@@ -77,7 +77,7 @@ class WorkMeasuring:
             self._clear_if_stale()
             raise
         self._failing_from_s = None
-        # What it was told of may be newer than the measurement of another.
+        # What it was notified of may be newer than the measurement of another.
         if measured.work is None or measured.work.has_any or (is_notified and measured.age_ms > 0):
             self._alarm.notify()
 

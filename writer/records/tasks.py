@@ -73,7 +73,7 @@ def file_reader(task: ReadTask, groups: Sequence[Sequence[TakenFile]]) -> ReadTa
 
 
 def read_numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
-    """The numbers in the only column of some batches."""
+    """The numbers of tasks in the only column of some batches: one for each task, so few."""
     for batch in batches:
         yield from batch.column(0).to_pylist()
 

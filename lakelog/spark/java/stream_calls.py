@@ -130,7 +130,8 @@ class StreamCalls:
         return {}
 
     def _stop(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        self._planning.shutdown(cancel_futures=True)
+        # A plan that is under way ends by itself. The query need not wait for it, if the metastore is away.
+        self._planning.shutdown(wait=False, cancel_futures=True)
         self._reader.stop()
         return {}
 

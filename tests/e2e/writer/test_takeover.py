@@ -1,6 +1,6 @@
 """Instances that wait, are killed and come back: the lease of a dead one need not run out, that of a living one must.
 
-Leases last an hour here: whoever waited for the end of one would not be done before the test's time-out.
+Leases last an hour here: a process that waited for the end of one would not be done before the test's time-out.
 """
 
 from __future__ import annotations

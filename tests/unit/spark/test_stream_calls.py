@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import pickle
+import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -156,6 +157,27 @@ def test_an_error_of_a_plan_ahead_comes_with_the_plan(calls: StreamCalls, reader
     error = find_lakelog_error(RuntimeError(ask(calls, "plan", start=at(0), end=end)["error"]))
     assert isinstance(error, SnapshotExpired)
     assert (error.message, error.reason) == ("It is gone.", "SNAPSHOT_EXPIRED")
+
+
+def test_a_query_ends_while_a_plan_is_under_way(reader: Reader) -> None:
+    may_end = threading.Event()
+    plan = reader.partitions
+
+    def wait(start: dict[str, Any], end: dict[str, Any]) -> list[Any]:
+        may_end.wait(60)
+        return plan(start, end)
+
+    reader.partitions = wait  # type: ignore[method-assign]
+    calls = calls_of(reader)
+    ask(calls, "latestOffset", start=at(0), all=False)
+    stopping = threading.Thread(target=ask, args=(calls, "stop"))
+    stopping.start()
+    stopping.join(10)
+    has_ended = not stopping.is_alive()
+    may_end.set()
+    stopping.join()
+    assert has_ended
+    assert reader.is_stopped
 
 
 def test_a_fault_of_ours_keeps_its_traceback(
