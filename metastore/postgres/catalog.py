@@ -100,6 +100,10 @@ _LIST_TABLES: Final = "SELECT name FROM catalog_table WHERE database = %s AND dr
 
 _SET_OPTIONS: Final = "UPDATE catalog_table SET options = %s::jsonb WHERE table_id = %s"
 
+_SET_COMMENT: Final = "UPDATE catalog_table SET comment = %s WHERE table_id = %s"
+
+_SET_SCHEMA: Final = "UPDATE table_head SET schema_id = %s WHERE table_id = %s"
+
 _LIST_SCHEMAS: Final = """
 SELECT schema_id, arrow_schema, primary_key, partition_by FROM schema_version WHERE table_id = %s ORDER BY schema_id
 """
@@ -134,12 +138,11 @@ class PostgresCatalog(InSession, CatalogTransaction):
             ),
         )
         table_id, created_at_ms = rows[0]
-        keys = (arrays.texts(schema.primary_key), arrays.texts(schema.partition_by))
         partitioned = bool(schema.partition_by)
         head = (table_id, table.table_uuid, str(table.name), schema.schema_id, table.bucket_count, partitioned)
         await self._session.write_all(
             [
-                Statement(_INSERT_SCHEMA, (table_id, schema.schema_id, schema.to_ipc(), *keys)),
+                Statement(_INSERT_SCHEMA, _schema_values(table_id, schema)),
                 Statement(_INSERT_HEAD, head),
                 Statement(_INSERT_PACKING, (table_id,)),
             ]
@@ -168,6 +171,17 @@ class PostgresCatalog(InSession, CatalogTransaction):
     async def set_options(self, table_id: int, options: Mapping[str, str]) -> None:
         await self._session.write(_SET_OPTIONS, (json.dumps(dict(options)), table_id))
 
+    async def set_comment(self, table_id: int, comment: str) -> None:
+        await self._session.write(_SET_COMMENT, (comment, table_id))
+
+    async def add_schema(self, table_id: int, schema: TableSchema) -> None:
+        await self._session.write_all(
+            [
+                Statement(_INSERT_SCHEMA, _schema_values(table_id, schema)),
+                Statement(_SET_SCHEMA, (schema.schema_id, table_id)),
+            ]
+        )
+
     async def list_schemas(self, table_id: int) -> list[TableSchema]:
         return [_schema(row) for row in await self._session.read(_LIST_SCHEMAS, (table_id,))]
 
@@ -185,6 +199,11 @@ def _record(row: Row) -> TableRecord:
         comment=comment,
     )
     return TableRecord(table_id, info, bucket_count)
+
+
+def _schema_values(table_id: int, schema: TableSchema) -> tuple[object, ...]:
+    keys = (arrays.texts(schema.primary_key), arrays.texts(schema.partition_by))
+    return (table_id, schema.schema_id, schema.to_ipc(), *keys)
 
 
 def _schema(row: Row) -> TableSchema:

@@ -30,6 +30,8 @@ from lakelog.errors import AlreadyExists, InternalError, InvalidArgument, Lakelo
 from lakelog.format.commit.request import CommitRequest, CommitResult, StagedAttempt
 from lakelog.format.tables.plan import Plan, PlanRequest
 from lakelog.format.tables.table import TableInfo, TableName
+from lakelog.format.types.column_changes import ColumnChange
+from lakelog.rpc.column_change import to_proto_column_change
 from lakelog.rpc.commit import from_proto_commit_result, to_proto_commit_request
 from lakelog.rpc.messages import build
 from lakelog.rpc.plan import from_proto_plan_header, to_proto_plan_request
@@ -192,6 +194,27 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
             if as_set and not any(key in table.options for key in unset_options):
                 return table
             raise
+        return from_proto_table(response.table)
+
+    def alter_columns(
+        self, table_uuid: str, *, changes: Sequence[ColumnChange], comment: str | None = None
+    ) -> TableInfo:
+        """Changes columns; after an unknown outcome the error says which schema the table has now."""
+        request = build(
+            catalog_pb2.AlterColumnsRequest,
+            table_uuid=table_uuid,
+            changes=[to_proto_column_change(change) for change in changes],
+            comment=comment,
+        )
+        try:
+            # Not repeated: most changes cannot be done twice, and another may have altered the table meanwhile.
+            response = self._calls.mutate(
+                "AlterColumns", lambda on: on.methods.AlterColumns, request, repeat_unknown=False
+            )
+        except OutcomeUnknown as error:
+            found = self.get_table_by_uuid(table_uuid).schema.schema_id
+            message = f"{error.message} The table has schema {found} now: look whether it is as it should be."
+            raise OutcomeUnknown(message, reason=error.reason, metadata=error.metadata) from error
         return from_proto_table(response.table)
 
     def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:

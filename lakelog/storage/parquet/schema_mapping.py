@@ -1,4 +1,4 @@
-"""Reads old files with a newer schema: columns are found by field id, and cast to the requested type, or NULL."""
+"""Reads old files with a newer schema: columns are found by field id and cast, and those it lacks get their default."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pyarrow import types as pt
 
 from lakelog.errors import DataCorrupted
 from lakelog.format.merge.runs import COMMIT_TIMESTAMP_COLUMN, REPLACES_OLDER_COLUMN
+from lakelog.format.types.defaults import fill_initial
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.format.types.schema import FIELD_ID_KEY
 
@@ -77,7 +78,7 @@ def apply_mapping(batch: pa.RecordBatch, mapping: ColumnMapping) -> pa.RecordBat
         pa.ArrowInvalid: A value does not fit the requested type.
     """
     columns = [
-        pa.nulls(batch.num_rows, field.type) if source is None else _conform(batch.column(source), field)
+        fill_initial(field, batch.num_rows) if source is None else _conform(batch.column(source), field)
         for field, source in zip(mapping.fields, mapping.sources, strict=True)
     ]
     if not columns:
@@ -119,7 +120,7 @@ def _conform(values: pa.Array, field: pa.Field) -> pa.Array:
             child = wanted.field(place)
             source = places.get(_known_as(child))
             children.append(
-                pa.nulls(len(values), child.type) if source is None else _conform(values.field(source), child)
+                fill_initial(child, len(values)) if source is None else _conform(values.field(source), child)
             )
         return pa.StructArray.from_arrays(children, type=wanted, mask=values.is_null())
     if pt.is_list(wanted) and pt.is_list(values.type):

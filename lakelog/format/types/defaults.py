@@ -1,0 +1,101 @@
+"""Defaults of columns, in the metadata of their fields, as Iceberg has them: two for each column.
+
+Rows that were there before a column show its *initial* default, which never changes. A write that leaves the column out
+stores its *write* default. Both are kept as text, which Arrow casts to the column's type and back without loss.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from lakelog.errors import InvalidArgument
+from lakelog.format.types.convert import ValueLost, convert_values, find_mismatch
+
+INITIAL_DEFAULT_KEY: Final = b"initial-default"
+WRITE_DEFAULT_KEY: Final = b"write-default"
+
+MAX_DEFAULT_BYTES: Final = 4096
+"""The longest default: each plan and each file carries it in its schema."""
+
+
+def to_default_text(value: Any, field: pa.Field) -> bytes:
+    """The text of a default. Pure.
+
+    Args:
+        value: A Python value or a scalar of Arrow; not NULL.
+        field: The column, with its canonical type.
+
+    Raises:
+        InvalidArgument: The type has no defaults, or the value does not fit it; names the column.
+    """
+    if pt.is_nested(field.type):
+        raise _refusal(value, field, "Only columns of single values have defaults: leave it out, for NULL")
+    try:
+        # A text such as 0.1 has no exact float: the nearest one is meant.
+        given_type = field.type if isinstance(value, float) and pt.is_floating(field.type) else None
+        given = pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else pa.array([value], given_type)
+        mismatch = find_mismatch(given.type, field.type)
+        if mismatch is not None:
+            raise _refusal(value, field, f"It has type {given.type}: {mismatch}")
+        converted = convert_values(given, field)
+        text = _to_text(converted)
+        if len(text) > MAX_DEFAULT_BYTES:
+            raise _refusal(value, field, f"It has {len(text)} bytes, and at most {MAX_DEFAULT_BYTES} are possible")
+        if not _from_text(text, field.type).equals(converted[0]) and not pt.is_floating(field.type):
+            raise _refusal(value, field, "It is beyond the years 0001 to 9999")
+        return text
+    except ValueLost as error:
+        raise _refusal(value, field, f"In this type, {error}") from error
+    except (pa.ArrowException, TypeError, OverflowError, ValueError) as error:
+        raise _refusal(value, field, str(error).splitlines()[0][:200]) from error
+
+
+def initial_default(field: pa.Field) -> pa.Scalar | None:
+    """What rows without the column show; None: NULL."""
+    return _read(field, INITIAL_DEFAULT_KEY)
+
+
+def write_default(field: pa.Field) -> pa.Scalar | None:
+    """What a write stores that leaves the column out; None: NULL."""
+    return _read(field, WRITE_DEFAULT_KEY)
+
+
+def fill_initial(field: pa.Field, count: int) -> pa.Array:
+    """Values of a column for so many rows that were written before there was one."""
+    value = initial_default(field)
+    return pa.nulls(count, field.type) if value is None else pa.repeat(value, count)
+
+
+def fill_left_out(field: pa.Field, count: int) -> pa.Array:
+    """Values of a column for so many rows of a write that leaves it out."""
+    value = write_default(field)
+    return pa.nulls(count, field.type) if value is None else pa.repeat(value, count)
+
+
+def _read(field: pa.Field, key: bytes) -> pa.Scalar | None:
+    text = (field.metadata or {}).get(key)
+    return None if text is None else _from_text(text, field.type)
+
+
+def _to_text(values: pa.Array) -> bytes:
+    if pt.is_binary(values.type):
+        return bytes(values[0].as_py()).hex().encode()
+    return str(values.cast(pa.string())[0].as_py()).encode()
+
+
+def _from_text(text: bytes, data_type: pa.DataType) -> pa.Scalar:
+    if pt.is_binary(data_type):
+        return pa.scalar(bytes.fromhex(text.decode()), data_type)
+    return pc.cast(pa.scalar(text.decode()), data_type)
+
+
+def _refusal(value: Any, field: pa.Field, why: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"{str(value)[:80]!r} cannot be the default of column '{field.name}' of type {field.type}. {why}.",
+        reason="INVALID_DEFAULT",
+        metadata={"column": field.name, "type": str(field.type)[:200]},
+    )
