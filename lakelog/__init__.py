@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from lakelog.annotations import TimeLike as TimeLike
     from lakelog.errors import CommitConflict as CommitConflict
     from lakelog.errors import LakelogError as LakelogError
+    from lakelog.format.types.column_changes import AddColumn as AddColumn
+    from lakelog.format.types.column_changes import AllowNull as AllowNull
+    from lakelog.format.types.column_changes import ColumnChange as ColumnChange
+    from lakelog.format.types.column_changes import CommentColumn as CommentColumn
+    from lakelog.format.types.column_changes import DropColumn as DropColumn
+    from lakelog.format.types.column_changes import MoveColumn as MoveColumn
+    from lakelog.format.types.column_changes import RenameColumn as RenameColumn
+    from lakelog.format.types.column_changes import SetDefault as SetDefault
+    from lakelog.format.types.column_changes import WidenColumn as WidenColumn
     from lakelog.reads.scan import Scan as Scan
     from lakelog.reads.streams.batch import SnapshotChanges as Snapshot
     from lakelog.reads.streams.batch import StreamBatch as StreamBatch
@@ -29,6 +38,18 @@ if TYPE_CHECKING:
     from lakelog.sql.session import SqlResult as SqlResult
 
 __version__: Final = "0.1.0"
+
+_COLUMN_CHANGES: Final = (
+    "AddColumn",
+    "AllowNull",
+    "ColumnChange",
+    "CommentColumn",
+    "DropColumn",
+    "MoveColumn",
+    "RenameColumn",
+    "SetDefault",
+    "WidenColumn",
+)
 
 _LAZY: Final = {
     "Catalog": "lakelog.sdk.catalog",
@@ -48,6 +69,7 @@ _LAZY: Final = {
     "Transaction": "lakelog.sdk.transaction",
     "TransactionResult": "lakelog.results",
     "WriteResult": "lakelog.results",
+    **dict.fromkeys(_COLUMN_CHANGES, "lakelog.format.types.column_changes"),
 }
 """The module of each name."""
 
@@ -55,14 +77,22 @@ _NAMES_THERE: Final = {"Snapshot": "SnapshotChanges"}
 """The name inside its module, if it differs. `Snapshot` is an item of `Subscription.snapshots()`."""
 
 __all__ = [
+    "AddColumn",
+    "AllowNull",
     "Catalog",
+    "ColumnChange",
+    "CommentColumn",
     "CommitConflict",
     "Condition",
+    "DropColumn",
     "LakelogError",
+    "MoveColumn",
     "OptionValue",
     "Parameters",
+    "RenameColumn",
     "Rows",
     "Scan",
+    "SetDefault",
     "Snapshot",
     "SqlResult",
     "StreamBatch",
@@ -71,6 +101,7 @@ __all__ = [
     "TimeLike",
     "Transaction",
     "TransactionResult",
+    "WidenColumn",
     "WriteResult",
     "__version__",
     "connect",

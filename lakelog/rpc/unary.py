@@ -22,7 +22,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from lakelog.format.jobs.queue import JobQueue, PlannedTable
 from lakelog.format.tables.credentials import StoreCredentials
-from lakelog.rpc import column_change, commit, job, retention, schema, table, table_files
+from lakelog.rpc import commit, job, retention, schema, table, table_files
 from lakelog.rpc.messages import build, refusal
 from lakelog.rpc.translation import Translate, Translation
 from lakelog.rpc.v1 import (
@@ -77,7 +77,7 @@ _TRANSLATIONS: Final[Mapping[Descriptor, tuple[Translate, Translate]]] = {
         (catalog_pb2.TableName, table.TABLE_NAME.both),
         (
             catalog_pb2.ColumnChange,
-            (column_change.to_proto_column_change, column_change.from_proto_column_change),
+            (schema.to_proto_column_change, schema.from_proto_column_change),
         ),
         (types_pb2.Table, (table.to_proto_table, table.from_proto_table)),
         (types_pb2.TableSchema, (schema.to_proto_schema, lambda each: schema.from_proto_schema(each, "schemas"))),

@@ -18,6 +18,7 @@ from lakelog.options.declared.reads_and_writes import COMMIT_USER, DYNAMIC_PARTI
 from lakelog.options.values import WriteOptions
 from lakelog.sdk.grants import Grants
 from lakelog.sdk.html_table import to_html
+from lakelog.sql.alter_columns import resolve_defaults
 from lakelog.sql.create_as import create_table_as
 from lakelog.sql.create_table import to_create_sql
 from lakelog.sql.named_tables import NamedTables
@@ -25,6 +26,7 @@ from lakelog.sql.parser import parse_statement
 from lakelog.sql.procedures import run_call
 from lakelog.sql.query.system_tables import describe_columns
 from lakelog.sql.statements import (
+    AlterColumns,
     AlterOptions,
     Call,
     CreateDatabase,
@@ -157,6 +159,8 @@ class SqlSession(NamedTables):
             case AlterOptions():
                 table = self.table(statement.name).alter(set=statement.set, unset=statement.unset)
                 return SqlResult(f"Options of {self.shown_name(statement.name, table)} changed.")
+            case AlterColumns():
+                return self._alter_columns(statement)
             case DescribeTable():
                 described = describe_columns(self.table(statement.name).info.schema)
                 return SqlResult(rows=described.drop_columns(["schema_id", "field_id"]))
@@ -228,6 +232,17 @@ class SqlSession(NamedTables):
             comment=statement.comment,
         )
         return SqlResult(f"Table {table.name} {'exists now' if statement.if_not_exists else 'created'}.")
+
+    def _alter_columns(self, statement: AlterColumns) -> SqlResult:
+        table = self.table(statement.name)
+        changes = statement.changes
+        if statement.source is not None:
+            changes = resolve_defaults(statement.source, changes, table.info.schema)
+        altered = table.alter(columns=changes, comment=statement.comment)
+        shown = self.shown_name(statement.name, table)
+        if not changes:
+            return SqlResult(f"The comment of {shown} changed.")
+        return SqlResult(f"Columns of {shown} changed: schema {altered.info.schema.schema_id}.")
 
     def _create_table_as(self, statement: CreateTableAs) -> SqlResult:
         name = self.full_name(statement.name)

@@ -148,6 +148,6 @@ class WordReader:
 
 
 _AFTER_TYPE: Final = frozenset(
-    {"NOT", "NULL", "COMMENT", "PRIMARY", "DEFAULT", "GENERATED", "CHECK", "REFERENCES", "UNIQUE"}
+    {"NOT", "NULL", "COMMENT", "PRIMARY", "DEFAULT", "GENERATED", "CHECK", "REFERENCES", "UNIQUE", "FIRST", "AFTER"}
 )
 _DEPTHS: Final = {"(": 1, "<": 1, ")": -1, ">": -1}

@@ -201,7 +201,7 @@ def _record(row: Row) -> TableRecord:
     return TableRecord(table_id, info, bucket_count)
 
 
-def _schema_values(table_id: int, schema: TableSchema) -> tuple[object, ...]:
+def _schema_values(table_id: int, schema: TableSchema) -> tuple[str | int | bytes | None, ...]:
     keys = (arrays.texts(schema.primary_key), arrays.texts(schema.partition_by))
     return (table_id, schema.schema_id, schema.to_ipc(), *keys)
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from lakelog.errors import InvalidArgument, ResourceExhausted
-from lakelog.format.tables.evolution import ColumnRoles, evolve, find_renames, next_field_id
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.column_changes import ColumnChange
+from lakelog.format.types.evolution import ColumnRoles, evolve, find_renames, next_field_id
 from lakelog.format.types.schema import TableSchema
 from lakelog.options.column_options import find_named_columns, rename_in_options
 from lakelog.options.declared.tables import BUCKET_KEY

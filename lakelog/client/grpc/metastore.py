@@ -31,11 +31,10 @@ from lakelog.format.commit.request import CommitRequest, CommitResult, StagedAtt
 from lakelog.format.tables.plan import Plan, PlanRequest
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.format.types.column_changes import ColumnChange
-from lakelog.rpc.column_change import to_proto_column_change
 from lakelog.rpc.commit import from_proto_commit_result, to_proto_commit_request
 from lakelog.rpc.messages import build
 from lakelog.rpc.plan import from_proto_plan_header, to_proto_plan_request
-from lakelog.rpc.schema import to_ipc_schema
+from lakelog.rpc.schema import to_ipc_schema, to_proto_column_change
 from lakelog.rpc.snapshot import from_proto_snapshot
 from lakelog.rpc.table import from_proto_table, to_proto_table_name
 from lakelog.rpc.v1 import catalog_pb2, snapshots_pb2

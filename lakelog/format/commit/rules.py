@@ -36,9 +36,9 @@ from lakelog.format.commit.guards import check_guards, check_history, name_snaps
 from lakelog.format.commit.log_content import check_log
 from lakelog.format.commit.request import Change, ChangeResult, CommitRequest, RemoveFiles, brings_files
 from lakelog.format.commit.totals import check_added
-from lakelog.format.tables.evolution import find_misfits
 from lakelog.format.tables.paths import PATH_RULE, is_path
 from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.types.evolution import find_mismatches
 from lakelog.format.types.schema import TableSchema
 
 MAX_LISTED: Final = 5
@@ -185,10 +185,10 @@ def _check_schema(change: Change, head: TableHead, schemas: Mapping[int, TableSc
     if change.schema_id > head.schema_id or written is None or newest is None:
         difference = ""
     else:
-        misfits = find_misfits(written, newest)
-        if not misfits:
+        mismatches = find_mismatches(written, newest)
+        if not mismatches:
             return
-        difference = f":\n{_listed_lines(misfits)}\n"
+        difference = f":\n{_listed_lines(mismatches)}\n"
     raise CommitConflict(
         f"The files for {head.name} were written with schema {change.schema_id}, but the table has schema "
         f"{head.schema_id} by now{difference or '. '}Load the table again and write the data anew.",

@@ -1,6 +1,6 @@
 """The changes of a table's columns, as values: what a user asks for, and what travels to the metastore.
 
-`lakelog.format.tables.evolution` applies them to a schema.
+`lakelog.format.types.evolution` applies them to a schema.
 """
 
 from __future__ import annotations

@@ -64,6 +64,12 @@ def write_default(field: pa.Field) -> pa.Scalar | None:
     return _read(field, WRITE_DEFAULT_KEY)
 
 
+def show_default(field: pa.Field) -> str | None:
+    """The text of what a write stores that leaves the column out; None: NULL."""
+    text = (field.metadata or {}).get(WRITE_DEFAULT_KEY)
+    return None if text is None else text.decode()
+
+
 def fill_initial(field: pa.Field, count: int) -> pa.Array:
     """Values of a column for so many rows that were written before there was one."""
     value = initial_default(field)
@@ -78,7 +84,12 @@ def fill_left_out(field: pa.Field, count: int) -> pa.Array:
 
 def _read(field: pa.Field, key: bytes) -> pa.Scalar | None:
     text = (field.metadata or {}).get(key)
-    return None if text is None else _from_text(text, field.type)
+    if text is None:
+        return None
+    try:
+        return _from_text(text, field.type)
+    except (pa.ArrowException, ValueError) as error:
+        raise _refusal(text.decode(errors="replace"), field, "It is no value of this type") from error
 
 
 def _to_text(values: pa.Array) -> bytes:

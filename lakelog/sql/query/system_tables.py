@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.errors import InvalidArgument, NotFound
+from lakelog.format.types.defaults import show_default
 from lakelog.format.types.schema import TableSchema
 from lakelog.format.types.sql_types import to_sql_type
 
@@ -27,6 +28,7 @@ _SCHEMA_COLUMNS: Final = pa.schema(
         pa.field("nullable", pa.bool_(), nullable=False),
         pa.field("primary_key_position", pa.int32()),
         pa.field("partition_position", pa.int32()),
+        pa.field("default", pa.string()),
         pa.field("comment", pa.string()),
     ]
 )
@@ -75,6 +77,7 @@ def describe_columns(schema: TableSchema) -> pa.Table:
                 "nullable": field.nullable,
                 "primary_key_position": _position(field.name, schema.primary_key),
                 "partition_position": _position(field.name, schema.partition_by),
+                "default": show_default(field),
                 "comment": comment.decode() if comment else None,
             }
         )

@@ -20,7 +20,7 @@ from lakelog.format.commit.guards import MAX_GUARDED_PLACES
 from lakelog.format.jobs.presence import MAX_WORK
 from lakelog.format.log.heartbeat import MAX_ATTEMPTS
 from lakelog.format.retention.table_files import MAX_FILES_A_CALL
-from lakelog.format.tables.evolution import MAX_CHANGES
+from lakelog.format.types.evolution import MAX_CHANGES
 from lakelog.format.types.types import MAX_TYPE_DEPTH
 from lakelog.serving.edge.request_bounds import RequestBounds
 from lakelog.serving.methods import OF_METASTORE, list_methods

@@ -1,7 +1,7 @@
 """How a table's schema changes (semantics 7.6). Pure.
 
 Fields are known by ids that are never used twice, so old files and old snapshots keep their meaning: a column that is
-dropped and added again is a new one. `find_misfits` decides whether rows written under an earlier schema may still
+dropped and added again is a new one. `find_mismatches` decides whether rows written under an earlier schema may still
 enter.
 """
 
@@ -107,7 +107,7 @@ def next_field_id(schemas: Sequence[TableSchema]) -> int:
     return 1 + max(found for schema in schemas for field in schema.arrow for found in _ids(field))
 
 
-def find_misfits(written: TableSchema, newest: TableSchema) -> list[str]:
+def find_mismatches(written: TableSchema, newest: TableSchema) -> list[str]:
     """What of rows that were written under an earlier schema a newer one would lose or miss: a line a column. Pure.
 
     Rows still fit if columns were renamed, moved, widened, commented on or allowed to be NULL since, and if columns
@@ -132,6 +132,18 @@ def to_path(column: ColumnPath) -> tuple[str, ...]:
             metadata={"field": "column"},
         )
     return parts
+
+
+def find_field(schema: pa.Schema, path: tuple[str, ...]) -> pa.Field:
+    """The column, or field inside of one, with this path. Pure.
+
+    Raises:
+        InvalidArgument: There is none; names the nearest ones.
+    """
+    fields = list(schema)
+    for part in path[:-1]:
+        fields = _children(fields[_find(fields, part, path)].type)
+    return fields[_find(fields, path[-1], path)]
 
 
 def to_type(given: pa.DataType | str, name: str) -> pa.DataType:
