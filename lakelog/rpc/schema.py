@@ -168,7 +168,7 @@ def _to_place(name: str, first: bool, after: str | None) -> catalog_pb2.ColumnPl
 
 def _to_ipc_value(value: Any, name: str) -> bytes:
     try:
-        values = pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else pa.array([value])
+        values = pa.repeat(value, 1) if isinstance(value, pa.Scalar) else pa.array([value])
     except (pa.ArrowException, TypeError, OverflowError, ValueError) as error:
         raise InvalidArgument(
             f"{value!r:.100} cannot be the default of column '{name}': {str(error).splitlines()[0][:200]}.",

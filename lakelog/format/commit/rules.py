@@ -135,7 +135,7 @@ def check_compatible(
     # Each file names the schema to read it with, and rows that are only rewritten lose nothing by an earlier one. A
     # compaction whose buckets are gone is dropped group by group.
     compacts = change.kind is SnapshotKind.COMPACT
-    if change.schema_id != head.schema_id and not compacts:
+    if change.schema_id > head.schema_id or (change.schema_id < head.schema_id and not compacts):
         _check_schema(change, head, schemas or {})
     if change.bucket_count != head.bucket_count and not compacts:
         raise CommitConflict(

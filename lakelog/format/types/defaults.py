@@ -37,7 +37,7 @@ def to_default_text(value: Any, field: pa.Field) -> bytes:
     try:
         # A text such as 0.1 has no exact float: the nearest one is meant.
         given_type = field.type if isinstance(value, float) and pt.is_floating(field.type) else None
-        given = pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else pa.array([value], given_type)
+        given = pa.repeat(value, 1) if isinstance(value, pa.Scalar) else pa.array([value], given_type)
         mismatch = find_mismatch(given.type, field.type)
         if mismatch is not None:
             raise _refusal(value, field, f"It has type {given.type}: {mismatch}")
@@ -105,8 +105,13 @@ def _from_text(text: bytes, data_type: pa.DataType) -> pa.Scalar:
 
 
 def _refusal(value: Any, field: pa.Field, why: str) -> InvalidArgument:
+    try:
+        shown = repr(str(value)[:80])
+    except (ValueError, OverflowError):
+        # A time beyond those of Python.
+        shown = "This value"
     return InvalidArgument(
-        f"{str(value)[:80]!r} cannot be the default of column '{field.name}' of type {field.type}. {why}.",
+        f"{shown} cannot be the default of column '{field.name}' of type {field.type}. {why}.",
         reason="INVALID_DEFAULT",
         metadata={"column": field.name, "type": str(field.type)[:200]},
     )
