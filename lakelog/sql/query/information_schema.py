@@ -107,6 +107,7 @@ def _columns(catalog: CatalogTables, conditions: Sequence[exp.Expr]) -> pa.Table
                 | {
                     "column_name": column["column"],
                     "ordinal_position": place,
+                    "column_default": column["default"],
                     "is_nullable": "YES" if column["nullable"] else "NO",
                     "data_type": column["type"],
                 }
