@@ -20,6 +20,35 @@ class WriteResult:
 
 
 @dataclass(frozen=True)
+class UpdateResult(WriteResult):
+    """The result of an update.
+
+    Args:
+        updated_rows: How many rows got new values; 0 if it had been applied before.
+    """
+
+    updated_rows: int
+
+
+@dataclass(frozen=True)
+class MergeResult(WriteResult):
+    """The result of a merge; all counts are 0 if it had been applied before.
+
+    Args:
+        updated_rows: How many rows got new values.
+        deleted_rows: How many rows were deleted.
+        inserted_rows: How many rows are new.
+        upserted_rows: How many rows were written without reading which of their keys had a row: of a merge that
+            replaces the row of each key or adds one.
+    """
+
+    updated_rows: int = 0
+    deleted_rows: int = 0
+    inserted_rows: int = 0
+    upserted_rows: int = 0
+
+
+@dataclass(frozen=True)
 class TransactionResult:
     """The result of a transaction.
 
