@@ -4,8 +4,8 @@
 2. Rows are read at the snapshot that the table had when it joined the transaction. What is written relies on the rows
    that were read, so the commit guards the buckets and partitions that it writes to; and where an insert relies on no
    row being anywhere, all places that were read.
-3. In a table with a primary key changes are ordinary rows of kind +I, +U and -D, so that streams, changelogs and the log
-   get them as from any other write.
+3. In a table with a primary key changes are ordinary rows of kind +I, +U and -D, so that streams, changelogs and the
+   log get them as from any other write.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import pyarrow as pa
 from lakelog.annotations import Condition, Parameters
 from lakelog.context import Context
 from lakelog.errors import InvalidArgument
-from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind, is_retract
 from lakelog.format.keys.ordering import single_array
+from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind, is_retract
 from lakelog.options.declared.tables import SEQUENCE_FIELD
 from lakelog.reads.scan import Scan
 from lakelog.reads.scan_planning import plan_scan
@@ -57,9 +57,11 @@ class RowChanges:
         self._sink = sink
         self._guard = guard
 
-    def update(
-        self, given: Assignments, where: Condition | None, params: Parameters | None, names: Names
-    ) -> RowCounts:
+    def rely_on(self, snapshot_id: int) -> None:
+        """Refuses the commit if any row of the table was written since a snapshot: for a source that comes from it."""
+        self._write.guards = self._write.guards.meet(Guards(if_snapshot=snapshot_id))
+
+    def update(self, given: Assignments, where: Condition | None, params: Parameters | None, names: Names) -> RowCounts:
         """Gives columns of some rows new values; see `lakelog.Table.update`."""
         counts = RowCounts()
         text = where if isinstance(where, str) else None
@@ -164,9 +166,9 @@ class RowChanges:
         there = found.select(key).filter(pa.array(np.logical_not(gone)))
         if there.num_rows:
             raise InvalidArgument(
-                f"An INSERT of the merge would replace rows of {info.name} that are there already, because rows are not "
-                f"matched by the whole primary key ({', '.join(key)}): {show_rows(there)}. Match by the key, or give the "
-                "new rows other keys.",
+                f"An INSERT of the merge would replace rows of {info.name} that are there already, because rows "
+                f"are not matched by the whole primary key ({', '.join(key)}): {show_rows(there)}. Match by the "
+                "key, or give the new rows other keys.",
                 reason="KEY_EXISTS",
                 metadata={"table": str(info.name), "rows": show_rows(there)},
             )

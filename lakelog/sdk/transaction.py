@@ -361,7 +361,11 @@ class TransactionTable:
         self._write(data, KindSource.COLUMN, fill_missing=fill_missing)
 
     def update(
-        self, set: Assignments, where: Condition | None = None, *, params: Parameters | None = None  # noqa: A002
+        self,
+        set: Assignments,  # noqa: A002
+        where: Condition | None = None,
+        *,
+        params: Parameters | None = None,
     ) -> int:
         """Gives columns of some rows new values; see `lakelog.Table.update`.
 

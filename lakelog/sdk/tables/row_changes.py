@@ -58,7 +58,7 @@ class TableRowChanges(TableHandle):
             InvalidArgument: A column, an expression or a value is not possible; named. Nothing was written.
             CommitConflict: As for all writes; also if others came first 20 times.
         """
-        done = self._change_rows("update", lambda changes: changes.update(set, where, params, Names()), commit)
+        done = self.change_rows("update", lambda changes: changes.update(set, where, params, Names()), commit)
         return UpdateResult(done.result.snapshot_id, done.result.already_applied, done.counts.updated)
 
     def merge(
@@ -103,14 +103,19 @@ class TableRowChanges(TableHandle):
         """
         checked, matched_by = check_clauses(clauses), check_on(on)
         rows = pa.Table.from_batches(to_batches(source))
-        done = self._change_rows(
+        done = self.change_rows(
             "merge", lambda changes: changes.merge(rows, matched_by, checked, params, Names()), commit
         )
         return to_merge_result(done)
 
-    def _change_rows(
-        self, call: str, change: Callable[[RowChanges], RowCounts], commit: CommitOptions
-    ) -> CountedWrite:
+    def change_rows(self, call: str, change: Callable[[RowChanges], RowCounts], commit: CommitOptions) -> CountedWrite:
+        """Changes rows by one commit, again where another one came first.
+
+        Args:
+            call: The call or the statement, for messages.
+            change: Gets what reads and changes the rows; called for each try.
+            commit: As of all writes.
+        """
         identity, commit_metadata, guards = read_commit_options(call, commit)
         applied = self._find_applied(identity.writer, identity.identifier)
         if applied is not None:

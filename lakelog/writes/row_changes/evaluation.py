@@ -100,9 +100,7 @@ class Evaluator:
         except duckdb.Error as error:
             shown = " or ".join(f"'{text.shown:.80}'" for text in texts[:10])
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise InvalidArgument(
-                f"{shown} cannot be computed: {first}", reason="EXPRESSION_INVALID"
-            ) from error
+            raise InvalidArgument(f"{shown} cannot be computed: {first}", reason="EXPRESSION_INVALID") from error
         finally:
             for name in relations:
                 connection.unregister(name)

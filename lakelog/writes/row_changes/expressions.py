@@ -182,7 +182,9 @@ def _check_supported(tree: exp.Expr, place: str) -> None:
         if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
             refuse(place, "it has a subquery. Use MERGE (table.merge) with the rows of the query as its source")
         if isinstance(node, exp.AggFunc | exp.Window):
-            refuse(place, f"'{node.sql('spark'):.80}' is computed over several rows. Use MERGE with its result as source")
+            refuse(
+                place, f"'{node.sql('spark'):.80}' is computed over several rows. Use MERGE with its result as source"
+            )
         if isinstance(node, exp.Star):
             refuse(place, "it has a '*', and one value is expected")
         if isinstance(node, exp.Placeholder | exp.Parameter):

@@ -29,7 +29,9 @@ class KeyJoin:
     def __init__(self, keys: Sequence[pa.ChunkedArray]) -> None:
         values, valid = _to_values(keys)
         rows = np.flatnonzero(valid)
-        codes = values.take(pa.array(rows)).dictionary_encode() if len(rows) < len(values) else values.dictionary_encode()
+        codes = (
+            values.take(pa.array(rows)).dictionary_encode() if len(rows) < len(values) else values.dictionary_encode()
+        )
         self._distinct = codes.dictionary
         numbers = codes.indices.to_numpy(zero_copy_only=False)
         self.is_unique = len(self._distinct) == len(numbers)

@@ -228,9 +228,7 @@ def show_rows(rows: pa.Table) -> str:
 
 
 def _label(rows: pa.Table, side: str, expressions: Sequence[Expression]) -> pa.Table:
-    used = dict.fromkeys(
-        column.name for each in expressions for column in columns_of(each) if column.side == side
-    )
+    used = dict.fromkeys(column.name for each in expressions for column in columns_of(each) if column.side == side)
     return rows.select(list(used)).rename_columns([Column(side, name).label for name in used])
 
 

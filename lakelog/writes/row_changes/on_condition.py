@@ -80,7 +80,9 @@ def bind_on(on: str | Sequence[str], target: Side, source: Side, *, reads_all: b
     if rest:
         whole = bind_tree(exp.and_(*rest), (target, source), _PLACE)
         # A column alone is a condition of type BOOLEAN, or none at all.
-        bound = whole if isinstance(whole, SqlText) else SqlText(f'"{columns_of(whole)[0].label}"', columns_of(whole), on)
+        bound = (
+            whole if isinstance(whole, SqlText) else SqlText(f'"{columns_of(whole)[0].label}"', columns_of(whole), on)
+        )
     return OnCondition(tuple(equal), bound, " AND ".join(f"({each})" for each in filters) or None)
 
 
@@ -119,8 +121,8 @@ def _name_equal(name: str, target: Side, source: Side) -> EqualColumns:
     given = source.schema.field(other)
     if pt.is_nested(field.type):
         raise InvalidArgument(
-            f"Rows cannot be matched by '{own}' of type {field.type}: only single values are compared. Match by another "
-            "column, or by a field in an SQL condition.",
+            f"Rows cannot be matched by '{own}' of type {field.type}: only single values are compared. Match by "
+            "another column, or by a field in an SQL condition.",
             metadata={"field": "on", "column": own},
         )
     common = _find_common_type(field.type, given.type)

@@ -1,4 +1,4 @@
-"""What a merge or an update does, bound to a table's columns and checked before anything is read. Pure but for DuckDB."""
+"""What a merge or an update does, bound to a table's columns and checked before anything is read."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ from lakelog.annotations import Parameters
 from lakelog.errors import InvalidArgument
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.cast import check_schema
-from lakelog.options.declared.tables import IGNORE_DELETE, MERGE_ENGINE, DEDUPLICATE, ROWKIND_FIELD, SEQUENCE_FIELD
+from lakelog.options.declared.tables import DEDUPLICATE, IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD, SEQUENCE_FIELD
 from lakelog.options.values import TableOptions
-from lakelog.writes.row_changes.assignments import bind_assignments, bind_known, check_params_used, check_updated_columns
+from lakelog.writes.row_changes.assignments import (
+    bind_assignments,
+    bind_known,
+    check_params_used,
+    check_updated_columns,
+)
 from lakelog.writes.row_changes.clauses import Action, Assignments, Clause, Rows
 from lakelog.writes.row_changes.evaluation import Evaluator
 from lakelog.writes.row_changes.expressions import Column, Constant, Expression, Side, bind_expression, columns_of
@@ -184,8 +189,8 @@ def check_table(info: TableInfo, actions: set[Action]) -> None:
     engine, field = options.get(MERGE_ENGINE), options.get(ROWKIND_FIELD)
     if engine != DEDUPLICATE and actions - {Action.INSERT}:
         raise InvalidArgument(
-            f"Rows of {info.name} cannot be updated or deleted: its merge engine, {engine}, keeps the first row of each "
-            "key for good. Use a table with 'merge-engine' = 'deduplicate'.",
+            f"Rows of {info.name} cannot be updated or deleted: its merge engine, {engine}, keeps the first row of "
+            "each key for good. Use a table with 'merge-engine' = 'deduplicate'.",
             metadata={"table": str(info.name), "option": MERGE_ENGINE.key},
         )
     if field is not None:
@@ -196,8 +201,8 @@ def check_table(info: TableInfo, actions: set[Action]) -> None:
         )
     if options.get(IGNORE_DELETE) and Action.DELETE in actions:
         raise InvalidArgument(
-            f"Rows of {info.name} cannot be deleted: '{IGNORE_DELETE.key}' drops deletes. ALTER TABLE {info.name} RESET "
-            f"('{IGNORE_DELETE.key}') first.",
+            f"Rows of {info.name} cannot be deleted: '{IGNORE_DELETE.key}' drops deletes. ALTER TABLE {info.name} "
+            f"RESET ('{IGNORE_DELETE.key}') first.",
             metadata={"table": str(info.name), "option": IGNORE_DELETE.key},
         )
 
@@ -271,9 +276,7 @@ def _new_row(info: TableInfo, values: Mapping[str, Expression]) -> Mapping[str, 
                 reason="SCHEMA_MISMATCH",
                 metadata={"table": str(info.name), "column": field.name},
             )
-    return {
-        field.name: values.get(field.name, Constant(pa.scalar(None, field.type))) for field in info.schema.arrow
-    }
+    return {field.name: values.get(field.name, Constant(pa.scalar(None, field.type))) for field in info.schema.arrow}
 
 
 def _key_of(info: TableInfo) -> Mapping[str, Expression]:
@@ -298,8 +301,8 @@ def _check_whole_rows(plan: MergePlan, clauses: Sequence[Clause]) -> None:
         if clause.action is Action.UPDATE and clause.values is None:
             left = [name for name in plan.info.schema.primary_key if name not in {e.target for e in plan.on.equal}]
             raise InvalidArgument(
-                f"'{clause}' would update the key of {plan.info.name}: rows are not matched by '{left[0]}', so the source "
-                "may have another one. Match by the whole key, or name the columns to update.",
+                f"'{clause}' would update the key of {plan.info.name}: rows are not matched by '{left[0]}', so the "
+                "source may have another one. Match by the whole key, or name the columns to update.",
                 reason="KEY_UPDATED",
                 metadata={"table": str(plan.info.name), "column": left[0]},
             )
