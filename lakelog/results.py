@@ -20,6 +20,17 @@ class WriteResult:
 
 
 @dataclass(frozen=True)
+class DeleteResult(WriteResult):
+    """The result of a deletion by a condition.
+
+    Args:
+        deleted_rows: How many rows it deleted; None: `already_applied`, and the first answer said it.
+    """
+
+    deleted_rows: int | None
+
+
+@dataclass(frozen=True)
 class TransactionResult:
     """The result of a transaction.
 
