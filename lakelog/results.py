@@ -24,15 +24,15 @@ class UpdateResult(WriteResult):
     """The result of an update.
 
     Args:
-        updated_rows: How many rows got new values; 0 if it had been applied before.
+        updated_rows: How many rows got new values; None: `already_applied`, and the first answer said it.
     """
 
-    updated_rows: int
+    updated_rows: int | None
 
 
 @dataclass(frozen=True)
 class MergeResult(WriteResult):
-    """The result of a merge; all counts are 0 if it had been applied before.
+    """The result of a merge. All counts are None if it was `already_applied`: the first answer said them.
 
     Args:
         updated_rows: How many rows got new values.
@@ -42,10 +42,21 @@ class MergeResult(WriteResult):
             replaces the row of each key or adds one.
     """
 
-    updated_rows: int = 0
-    deleted_rows: int = 0
-    inserted_rows: int = 0
-    upserted_rows: int = 0
+    updated_rows: int | None
+    deleted_rows: int | None
+    inserted_rows: int | None
+    upserted_rows: int | None
+
+
+@dataclass(frozen=True)
+class DeleteResult(WriteResult):
+    """The result of a deletion by a condition.
+
+    Args:
+        deleted_rows: How many rows it deleted; None: `already_applied`, and the first answer said it.
+    """
+
+    deleted_rows: int | None
 
 
 @dataclass(frozen=True)

@@ -31,10 +31,13 @@ from lakelog.format.commit.request import (
 )
 from lakelog.format.commit.writer_names import make_one_time_name
 from lakelog.format.tables.table import TableInfo
+from lakelog.options.declared.tables import SEQUENCE_FIELD
 from lakelog.options.values import TableOptions
 from lakelog.reads.reading import find_snapshot_at
 from lakelog.reads.scan import Scan
+from lakelog.reads.scan_planning import plan_scan
 from lakelog.results import TransactionResult
+from lakelog.sdk.conditions import to_deletion
 from lakelog.sdk.row_changes import RowChanges
 from lakelog.storage.write.row_normalizer import KindSource, RowNormalizer
 from lakelog.writes.attempt import CommitAttempt, Repeating
@@ -48,6 +51,7 @@ from lakelog.writes.row_changes.clauses import Assignments, Clause, check_clause
 from lakelog.writes.row_changes.merging import RowCounts
 from lakelog.writes.row_changes.on_condition import check_on
 from lakelog.writes.row_changes.plan import Names
+from lakelog.writes.row_removal import KnownRows, check_takes_deletes, remove_matching
 from lakelog.writes.table_write import TableWrite
 from lakelog.writes.write_state import WriteState
 
@@ -356,6 +360,62 @@ class TransactionTable:
         with context.leased_reads.reading(write.info, max(deletes.base_snapshot_id, 1)):
             self._write(found, KindSource.FOUND_DELETES)
 
+    def delete_where(self, filter: Condition, *, params: Parameters | None = None) -> int:  # noqa: A002
+        """Deletes the rows that fulfil a condition; see `lakelog.Table.delete_where`.
+
+        They are looked for now, once. So the transaction is refused (CommitConflict) if another commit compacts or
+        removes files that have such rows, or with a primary key, if it writes to the same buckets: begin it again. The
+        search sees no rows of the transaction itself.
+
+        Returns:
+            How many rows were found.
+        """
+        return self._delete_where(to_deletion(filter, params), KnownRows())
+
+    def _delete_where(self, condition: str, known: KnownRows) -> int:
+        """As `delete_where`, with what earlier tries have found."""
+        transaction, write = self._transaction, self._table_write
+        transaction._check_open()
+        if write.was_written:
+            raise InvalidArgument(
+                f"{write.info.name} was written to before in this transaction, and delete_where looks only at rows that "
+                "are committed. Delete first, or in a transaction of its own.",
+                metadata={"table": str(write.info.name)},
+            )
+        if write.info.schema.primary_key:
+            check_takes_deletes(write.info)
+            return self._delete_found(condition)
+        try:
+            return remove_matching(transaction._context, write, transaction._attempt.attempt_id, condition, known)
+        except BaseException as error:
+            transaction._failure = error
+            raise
+
+    def _delete_found(self, condition: str) -> int:
+        """Deletes the rows of a table with a primary key by their keys, which must be unchanged until the commit."""
+        write, context = self._table_write, self._transaction._context
+        schema = write.info.schema
+        names = dict.fromkeys((*schema.primary_key, *write.options.get(SEQUENCE_FIELD)))
+        found = plan_scan(
+            context,
+            write.info,
+            columns=list(names),
+            filter=condition,
+            limit=None,
+            snapshot_id=None,
+            timestamp=None,
+            options=None,
+        )
+        write.guards = write.guards.meet(Guards(if_unchanged=found.snapshot_id))
+        counts: list[int] = []
+
+        def count(batch: pa.RecordBatch) -> pa.RecordBatch:
+            counts.append(batch.num_rows)
+            return batch
+
+        self._write(map(count, found.to_batches()), KindSource.FOUND_DELETES)
+        return sum(counts)
+
     def write(self, data: Rows, *, fill_missing: bool = False) -> None:
         """Writes rows of all kinds; see `lakelog.Table.write`."""
         self._write(data, KindSource.COLUMN, fill_missing=fill_missing)
@@ -401,7 +461,9 @@ class TransactionTable:
                 metadata={"table": str(write.info.name)},
             )
         try:
-            return change(RowChanges(self._transaction._context, write, self._write, self._transaction.guard))
+            transaction = self._transaction
+            attempt_id, guard = transaction._attempt.attempt_id, transaction._read_guards.append
+            return change(RowChanges(transaction._context, write, attempt_id, self._write, guard))
         except BaseException as error:
             if write.was_written:
                 self._transaction._failure = error

@@ -67,7 +67,7 @@ def run_delete(names: NamedTables, statement: Delete) -> tuple[Table, CountedWri
     table = names.table(statement.table.name)
     where = find_condition(statement.table, statement.where)
     done = table.delete_where("TRUE" if where is None else where, **_to_commit(statement.table))
-    return table, CountedWrite(done, RowCounts(deleted=done.deleted_rows))
+    return table, CountedWrite(done, RowCounts(deleted=done.deleted_rows or 0))
 
 
 def run_truncate(names: NamedTables, statement: Truncate) -> tuple[Table, CountedWrite]:
@@ -79,9 +79,13 @@ def run_truncate(names: NamedTables, statement: Truncate) -> tuple[Table, Counte
     return table, CountedWrite(result, RowCounts(deleted=count))
 
 
-def describe_counts(counts: RowCounts) -> str:
-    """What was done with how many rows: `3 rows updated, 1 row inserted`. Pure."""
+def describe_counts(counts: RowCounts | None) -> str:
+    """What was done with how many rows: `3 rows updated, 1 row inserted`; None: it is not known. Pure."""
+    if counts is None:
+        return "it was applied before"
     found = [(getattr(counts, name), done) for name, done in _COUNTS.items() if getattr(counts, name)]
+    if not found:
+        return "no row changed"
     return ", ".join(f"{count:,} {'row' if count == 1 else 'rows'} {done}" for count, done in found)
 
 

@@ -303,7 +303,7 @@ class SqlSession(NamedTables):
         snapshot_id = done.result.snapshot_id
         if snapshot_id is None:
             return SqlResult(f"No row of {shown} was changed.", table=shown, changed=done.counts)
-        message = f"Snapshot {snapshot_id} of {shown} written: {describe_counts(done.counts) or 'no rows'}."
+        message = f"Snapshot {snapshot_id} of {shown} written: {describe_counts(done.counts)}."
         return SqlResult(message, table=shown, snapshot_id=snapshot_id, changed=done.counts)
 
     def _partition_values(self, table: Table, statement: Insert) -> dict[str, Any]:

@@ -24,10 +24,10 @@ from lakelog.writes.run_again import run_again
 
 @dataclass(frozen=True)
 class CountedWrite:
-    """The commit of a change of rows, and how many it changed."""
+    """The commit of a change of rows, and how many it changed; None: it was applied before."""
 
     result: WriteResult
-    counts: RowCounts
+    counts: RowCounts | None
 
 
 class TableRowChanges(TableHandle):
@@ -59,7 +59,8 @@ class TableRowChanges(TableHandle):
             CommitConflict: As for all writes; also if others came first 20 times.
         """
         done = self.change_rows("update", lambda changes: changes.update(set, where, params, Names()), commit)
-        return UpdateResult(done.result.snapshot_id, done.result.already_applied, done.counts.updated)
+        updated = None if done.counts is None else done.counts.updated
+        return UpdateResult(done.result.snapshot_id, done.result.already_applied, updated)
 
     def merge(
         self,
@@ -119,7 +120,7 @@ class TableRowChanges(TableHandle):
         identity, commit_metadata, guards = read_commit_options(call, commit)
         applied = self._find_applied(identity.writer, identity.identifier)
         if applied is not None:
-            return CountedWrite(applied, RowCounts())
+            return CountedWrite(applied, None)
 
         def change_once() -> CountedWrite:
             transaction = Transaction(self._context, self._writes, identity, commit_metadata)
@@ -130,7 +131,7 @@ class TableRowChanges(TableHandle):
             assert transaction.result is not None, "it was committed"
             (snapshot_id,) = transaction.result.snapshot_ids.values()
             was_applied = transaction.result.already_applied
-            return CountedWrite(WriteResult(snapshot_id, was_applied), RowCounts() if was_applied else counts)
+            return CountedWrite(WriteResult(snapshot_id, was_applied), None if was_applied else counts)
 
         return self._request(lambda: run_again(self._context, commit, change_once))
 
@@ -146,12 +147,8 @@ class TableRowChanges(TableHandle):
 
 def to_merge_result(done: CountedWrite) -> MergeResult:
     """The result of a merge with its counts. Pure."""
-    counts = done.counts
-    return MergeResult(
-        done.result.snapshot_id,
-        done.result.already_applied,
-        counts.updated,
-        counts.deleted,
-        counts.inserted,
-        counts.upserted,
-    )
+    result, counts = done.result, done.counts
+    if counts is None:
+        return MergeResult(result.snapshot_id, result.already_applied, None, None, None, None)
+    by_action = counts.updated, counts.deleted, counts.inserted, counts.upserted
+    return MergeResult(result.snapshot_id, result.already_applied, *by_action)
