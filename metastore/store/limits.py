@@ -128,6 +128,7 @@ BOUNDS: Final[Mapping[str, Bounds]] = {
     "CompactionGroup.baseline_file_ids": _ID,
     "CompactionGroup.changelog_count": _COUNT,
     "CompactionGroup.covered_file_ids": _ID,
+    "CompactionGroup.delete_counts": Bounds(1, MAX_FILE_ROWS),
     "CompactionGroup.input_file_ids": _ID,
     "CompactionGroup.level": Bounds(0, 127),
     "CompactionGroup.moved_file_ids": _ID,

@@ -623,8 +623,10 @@ class Change(_message.Message):
 
     @_builtins.property
     def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___CompactionGroup]:
-        """The groups of a COMPACT, 1 to 1000: what it rewrites and moves. Each is committed or dropped by itself, in their order. Only for
-        COMPACT.
+        """The groups of a COMPACT, 1 to 1000: what it rewrites and moves. Each is committed or dropped by itself, in their order. In an
+        OVERWRITE of a table without a primary key: files of which single rows are removed. These groups have a bucket, `vector_file_ids`,
+        `deletion_vector_path` and `delete_counts` only; `remove`, if set, names files. The commit is refused with INPUT_GONE if one of the
+        files is not live any more.
         """
 
     @_builtins.property
@@ -709,6 +711,7 @@ class CompactionGroup(_message.Message):
     VECTOR_FILE_IDS_FIELD_NUMBER: _builtins.int
     DELETION_VECTOR_PATH_FIELD_NUMBER: _builtins.int
     COVERED_FILE_IDS_FIELD_NUMBER: _builtins.int
+    DELETE_COUNTS_FIELD_NUMBER: _builtins.int
     output_count: _builtins.int
     """How many of the change's `add_files` are its outputs, counted after those of earlier groups. They get the latest order key of its
     inputs. 0: all rows are gone.
@@ -748,7 +751,8 @@ class CompactionGroup(_message.Message):
     @_builtins.property
     def vector_file_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Files that stay as they are, at their level, and name `deletion_vector_path` from then on; ids from a plan. They get new ids. A group
-        with such files does nothing else and has level 0, and so do all groups of its change. Only tables with a primary key.
+        with such files does nothing else and has level 0, and so do all groups of its change. In a COMPACT only for tables with a primary
+        key.
         """
 
     @_builtins.property
@@ -756,6 +760,12 @@ class CompactionGroup(_message.Message):
         """The other files on which the deletion vectors rest; ids from a plan. Together with `vector_file_ids` they are all files that the bucket
         held in the range of their keys when the vectors were built. The group is dropped if one of them is not live any more, or another file
         is among or before them.
+        """
+
+    @_builtins.property
+    def delete_counts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """In an OVERWRITE: for each of `vector_file_ids` how many of its rows reads leave out from then on, those of earlier commits included;
+        at least 1, not fewer than before, and not more than the file has. In a COMPACT: none.
         """
 
     def __init__(
@@ -773,10 +783,11 @@ class CompactionGroup(_message.Message):
         vector_file_ids: _abc.Iterable[_builtins.int] | None = ...,
         deletion_vector_path: _builtins.str = ...,
         covered_file_ids: _abc.Iterable[_builtins.int] | None = ...,
+        delete_counts: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["bucket", b"bucket"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline_file_ids", b"baseline_file_ids", "bucket", b"bucket", "changelog_count", b"changelog_count", "covered_file_ids", b"covered_file_ids", "deletion_vector_path", b"deletion_vector_path", "emits_changelog", b"emits_changelog", "input_file_ids", b"input_file_ids", "is_full", b"is_full", "level", b"level", "moved_file_ids", b"moved_file_ids", "output_count", b"output_count", "vector_file_ids", b"vector_file_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline_file_ids", b"baseline_file_ids", "bucket", b"bucket", "changelog_count", b"changelog_count", "covered_file_ids", b"covered_file_ids", "delete_counts", b"delete_counts", "deletion_vector_path", b"deletion_vector_path", "emits_changelog", b"emits_changelog", "input_file_ids", b"input_file_ids", "is_full", b"is_full", "level", b"level", "moved_file_ids", b"moved_file_ids", "output_count", b"output_count", "vector_file_ids", b"vector_file_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -33,11 +33,12 @@ from lakelog.sdk.maintenance.expiry import ExpiryResult, expire_snapshots
 from lakelog.sdk.maintenance.tags import Tags
 from lakelog.sdk.tables.maintenance import TableUpkeep
 from lakelog.sdk.tables.reads import TableReads
+from lakelog.sdk.tables.row_changes import TableRowChanges
 from lakelog.sdk.tables.writes import TableWrites
 from lakelog.storage.lookup.copy_cache import CacheStatistics
 
 
-class Table(TableReads, TableWrites, TableUpkeep):
+class Table(TableReads, TableWrites, TableRowChanges, TableUpkeep):
     """A table; `Catalog.table` and `Catalog.create_table` make it. Threads may share it; it pickles with its catalog.
 
     A handle stays with the table it was made for. When that table is dropped, every use raises NotFound, even if

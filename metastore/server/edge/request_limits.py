@@ -113,6 +113,7 @@ def max_entries(limits: Limits) -> dict[str, int]:
         "CompactionGroup.moved_file_ids": files,
         "CompactionGroup.vector_file_ids": files,
         "CompactionGroup.covered_file_ids": files,
+        "CompactionGroup.delete_counts": files,
         "CompactionGroup.baseline_file_ids": files,
         "SentOffsets.offsets": MAX_LOG_PARTITIONS,
         "FileIds.file_ids": _MAX_NUMBERS,
