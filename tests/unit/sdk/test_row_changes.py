@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 import lakelog
 from lakelog import literal, when_matched, when_not_matched, when_not_matched_by_source
 from lakelog.errors import CommitConflict, InvalidArgument
+from lakelog.reads import reading
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.writes import run_again
@@ -35,9 +36,9 @@ def _row(key: int, v: int | None = None, s: str | None = None) -> dict[str, Any]
     return {"id": key, "v": v, "price": Decimal("1.50"), "s": s, "d": dt.date(2024, 5, 1), "x": 0.5}
 
 
-def _make(catalog: Catalog, *, keyed: bool = True, **options: str) -> Table:
+def _make(catalog: Catalog, *, keyed: bool = True, options: Mapping[str, str] | None = None) -> Table:
     key = ["id"] if keyed else []
-    table = catalog.create_table("shop.t", _SCHEMA, primary_key=key, options=options)
+    table = catalog.create_table("shop.t", _SCHEMA, primary_key=key, options=options or {})
     table.append(pa.Table.from_pylist([_row(1, 10, "a"), _row(2, 20, "b"), _row(3, None, None)], _SCHEMA))
     return table
 
@@ -204,8 +205,8 @@ def test_an_insert_replaces_no_row_of_its_key(catalog: Catalog) -> None:
         (lambda t: t.merge([{"id": "x"}], ["id"], when_matched().delete()), ["text is not parsed"]),
         (lambda t: t.merge([_row(1)], ["id"], when_not_matched().insert({"v": 1})), ["'id'", "NOT NULL"]),
         (lambda t: t.merge([_row(1)], ["id"], when_not_matched("target.v = 1").insert_all()), ["target"]),
-        (lambda t: when_matched(5), ["a condition is SQL text"]),
-        (lambda t: when_matched().update([("v", 1)]), ["dict by column"]),
+        (lambda t: when_matched(5), ["a condition is SQL text"]),  # type: ignore[arg-type]
+        (lambda t: when_matched().update([("v", 1)]), ["dict by column"]),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_not_possible_is_refused_before_anything(
@@ -215,16 +216,15 @@ def test_what_is_not_possible_is_refused_before_anything(
     if words:
         monkeypatch.setattr(target_rows.TargetRows, "read", _fail)
     with pytest.raises(InvalidArgument) as caught:
-        result = change(table)
-        raise AssertionError(f"not refused: {result}")
+        change(table)
     for word in words:
         assert word in caught.value.message
     assert table.snapshots().num_rows == 1
 
 
 def test_sequence_fields_stay_and_their_rows_can_be_changed(catalog: Catalog) -> None:
-    table = _make(catalog, **{"sequence.field": "v"})
-    with pytest.raises(InvalidArgument, match="part of 'sequence.field'"):
+    table = _make(catalog, options={"sequence.field": "v"})
+    with pytest.raises(InvalidArgument, match=r"part of 'sequence\.field'"):
         table.update({"v": 1})
     table.update({"s": literal("new")}, "id = 1")
     assert table.merge([{"id": 2}], ["id"], when_matched().delete()).deleted_rows == 1
@@ -252,7 +252,7 @@ def test_tables_whose_options_say_otherwise_are_refused(catalog: Catalog, option
 
 
 def test_deletes_of_a_table_that_drops_them_are_refused(catalog: Catalog) -> None:
-    table = _make(catalog, **{"ignore-delete": "true"})
+    table = _make(catalog, options={"ignore-delete": "true"})
     with pytest.raises(InvalidArgument, match="RESET"):
         table.merge([_row(1)], ["id"], when_matched().delete())
 
@@ -382,7 +382,7 @@ def test_changes_join_a_transaction(catalog: Catalog) -> None:
 def _after_the_read(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object], times: int = 1) -> list[int]:
     """Does something after each of the first reads that a change plans; the list grows with each of these."""
     seen: list[int] = []
-    plan = target_rows.plan_files
+    plan = reading.plan_files
     busy = [False]
 
     def plan_and_do(*arguments: Any, **named: Any) -> Any:

@@ -262,9 +262,11 @@ def test_changes_of_rows_are_read_with_their_expressions() -> None:
 
 def test_merge_is_read_clause_by_clause() -> None:
     merge = parse_statement(
-        "MERGE INTO t /*+ OPTIONS('if-snapshot' = '3') */ AS a USING (SELECT (1) AS id FROM u "
-        "/*+ OPTIONS('x' = 'y') */) AS b ON a.id = b.id AND CASE WHEN a.v THEN b.v END WHEN MATCHED AND a.v > (1) THEN DELETE WHEN MATCHED THEN "
-        "UPDATE SET * WHEN NOT MATCHED BY TARGET THEN INSERT (id, v) VALUES (b.id, coalesce(b.v, 1)) "
+        "MERGE INTO t /*+ OPTIONS('if-snapshot' = '3') */ AS a "
+        "USING (SELECT (1) AS id FROM u /*+ OPTIONS('x' = 'y') */) AS b "
+        "ON a.id = b.id AND CASE WHEN a.v THEN b.v END WHEN MATCHED AND a.v > (1) THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET * "
+        "WHEN NOT MATCHED BY TARGET THEN INSERT (id, v) VALUES (b.id, coalesce(b.v, 1)) "
         "WHEN NOT MATCHED BY SOURCE AND a.v = 'WHEN' THEN UPDATE SET v = 1, w = 2"
     )
     assert merge == Merge(
