@@ -106,7 +106,7 @@ class RowChanges:
                 self._write_portion(portion, list(run.take(portion.rows)))
             inserted = list(run.finish())
             check_new_keys(self._info, [each.rows for each in inserted])
-            if not plan.matches_by_key:
+            if not plan.matches_by_key_alone:
                 self._check_keys_are_new([each.rows for each in inserted], target.snapshot_id)
             for changed in inserted:
                 self._write_rows(changed)

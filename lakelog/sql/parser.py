@@ -13,10 +13,10 @@ from typing import Final
 from lakelog.format.filter.syntax import Syntax
 from lakelog.sql.alter_columns import parse_column_changes
 from lakelog.sql.call_syntax import parse_call
-from lakelog.sql.change_syntax import parse_delete, parse_merge, parse_truncate, parse_update
 from lakelog.sql.create_table import parse_create_table, take_options
 from lakelog.sql.dialect import read_options
 from lakelog.sql.grant_syntax import parse_grant, parse_revoke, parse_show_grants
+from lakelog.sql.row_changes.syntax import parse_delete, parse_merge, parse_truncate, parse_update
 from lakelog.sql.statements import (
     AlterColumns,
     AlterOptions,

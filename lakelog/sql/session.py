@@ -24,7 +24,7 @@ from lakelog.sql.named_tables import NamedTables
 from lakelog.sql.parser import parse_statement
 from lakelog.sql.procedures import run_call
 from lakelog.sql.query.system_tables import describe_columns
-from lakelog.sql.row_changes import (
+from lakelog.sql.row_changes.running import (
     describe_counts,
     read_write_options,
     run_delete,

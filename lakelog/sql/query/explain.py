@@ -17,7 +17,7 @@ from lakelog.sql.named_tables import NamedTables
 from lakelog.sql.query.duckdb_query import DescribedQuery, describe_query
 from lakelog.sql.query.file_functions import OpenFiles
 from lakelog.sql.query.query import SelectPlan, TableUse, needed_columns, pushed_filter
-from lakelog.sql.row_changes import find_condition
+from lakelog.sql.row_changes.running import find_condition
 from lakelog.sql.statements import CreateTableAs, Delete, Explain, Insert, Merge, Query, Update, Values
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.writes.row_changes.clauses import Literal

@@ -68,7 +68,7 @@ class WhenMatched:
 
     def update(self, set: Assignments) -> Clause:  # noqa: A002
         """Gives columns new values; the others keep theirs."""
-        return Clause(Rows.MATCHED, Action.UPDATE, self.condition, _check_assignments("update", set))
+        return Clause(Rows.MATCHED, Action.UPDATE, self.condition, check_assignments("update", set))
 
     def update_all(self) -> Clause:
         """Gives every column the value of the source's column of its name."""
@@ -87,7 +87,7 @@ class WhenNotMatched:
 
     def insert(self, values: Assignments) -> Clause:
         """Adds a row of these values; columns that are left out are NULL."""
-        return Clause(Rows.NOT_MATCHED, Action.INSERT, self.condition, _check_assignments("insert", values))
+        return Clause(Rows.NOT_MATCHED, Action.INSERT, self.condition, check_assignments("insert", values))
 
     def insert_all(self) -> Clause:
         """Adds a row with the values of the source's columns of the same names."""
@@ -102,7 +102,7 @@ class WhenNotMatchedBySource:
 
     def update(self, set: Assignments) -> Clause:  # noqa: A002
         """Gives columns new values; the others keep theirs."""
-        values = _check_assignments("update", set)
+        values = check_assignments("update", set)
         return Clause(Rows.NOT_MATCHED_BY_SOURCE, Action.UPDATE, self.condition, values)
 
     def delete(self) -> Clause:
@@ -183,7 +183,8 @@ def _check_condition(call: str, condition: object) -> str | None:
     return condition
 
 
-def _check_assignments(call: str, values: object) -> Assignments:
+def check_assignments(call: str, values: object) -> Assignments:
+    """Returns new values by column; InvalidArgument if they are no dict of at least one."""
     if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
         raise _refuse(
             f"{call}({values!r:.80}): new values are a dict by column, such as {{'price': 'source.price'}}. A text is "

@@ -1,8 +1,9 @@
 """SQL expressions over the rows of a table and of a source: read by sqlglot as Spark's SQL, written for DuckDB. Pure.
 
 An expression becomes one of three: a column as it is, a constant, or a text for DuckDB. Only the third needs DuckDB, so
-that changes by plain values and by columns work without it. In the text, columns have the names that `Column.label`
-gives them, so that one relation can hold the columns of both sides.
+that changes by plain values and by columns work without it. What fails is an error, as in Spark's ANSI mode: a cast of
+a text that is no number, a division by zero. In the text, columns have the names that `Column.label` gives them, so
+that one relation can hold the columns of both sides.
 """
 
 from __future__ import annotations
@@ -18,8 +19,13 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from lakelog.errors import InvalidArgument
+from lakelog.format.filter.parameters import to_constant
+from lakelog.format.filter.tokens import Source, split_tokens
 
 MAX_EXPRESSION_LENGTH: Final = 1 << 20
+
+_DIALECT: Final = "databricks"
+"""Spark's SQL in ANSI mode, as sqlglot calls it."""
 
 EXPRESSION_INVALID: Final = "EXPRESSION_INVALID"
 """The reason of an error about an expression."""
@@ -110,10 +116,9 @@ def parse_expression(text: str, place: str) -> exp.Expr:
     """Reads one expression; its names are not resolved yet. Raises as `bind_expression`."""
     if not text.strip():
         refuse(place, "it is empty")
-    if len(text) > MAX_EXPRESSION_LENGTH:
-        refuse(place, f"it has more than {MAX_EXPRESSION_LENGTH} characters. Give values as params")
+    readable = _write_texts_plainly(text)
     try:
-        tree = sqlglot.parse_one(f"SELECT {text}", read="spark")
+        tree = sqlglot.parse_one(f"SELECT {readable}", read=_DIALECT)
     except SqlglotError as error:
         details = getattr(error, "errors", None) or [{}]
         what = str(details[0].get("description") or "it is no expression of SQL").rstrip(".")
@@ -136,6 +141,8 @@ def bind_tree(tree: exp.Expr, sides: Sequence[Side], place: str, wanted: pa.Data
     found: dict[Column, None] = {}
 
     def resolve(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Div):
+            node.set("expression", _refuse_zero(node.expression))
         if not isinstance(node, exp.Column):
             return node
         column, fields = _resolve(node, sides, place)
@@ -185,10 +192,34 @@ def _check_supported(tree: exp.Expr, place: str) -> None:
             refuse(
                 place, f"'{node.sql('spark'):.80}' is computed over several rows. Use MERGE with its result as source"
             )
+        if isinstance(node, exp.UDTF | exp.Explode | exp.Posexplode):
+            refuse(place, f"'{node.sql('spark'):.80}' makes several rows, and each row needs one value")
         if isinstance(node, exp.Star):
             refuse(place, "it has a '*', and one value is expected")
         if isinstance(node, exp.Placeholder | exp.Parameter):
             refuse(place, f"'{node.sql('spark'):.80}' has no value. Give params={{'name': value}}, in the SDK")
+
+
+def _refuse_zero(divisor: exp.Expr) -> exp.Expr:
+    """A divisor that ends the statement where it is 0; DuckDB itself would give infinity for floats. Pure."""
+    failure = exp.Anonymous(this="error", expressions=[exp.Literal.string("Division by zero")])
+    return exp.Case(
+        ifs=[exp.If(this=exp.EQ(this=divisor.copy(), expression=exp.Literal.number(0)), true=failure)],
+        default=divisor.copy(),
+    )
+
+
+def _write_texts_plainly(text: str) -> str:
+    """The text with constants that sqlglot reads as lakelog does: it takes `''` in a text for two texts. Pure."""
+    parts: list[str] = []
+    end = 0
+    for token in split_tokens(
+        Source(text, "The expression is not possible", EXPRESSION_INVALID, MAX_EXPRESSION_LENGTH)
+    ):
+        if token.kind == "text":
+            parts.append(text[end : token.start] + to_constant(token.text, "the text"))
+            end = token.end
+    return "".join([*parts, text[end:]])
 
 
 def _resolve(node: exp.Column, sides: Sequence[Side], place: str) -> tuple[Column, tuple[str, ...]]:

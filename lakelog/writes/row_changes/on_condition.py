@@ -149,6 +149,8 @@ def _find_equal(part: exp.Expr, target: Side, source: Side) -> EqualColumns | No
 
 def _find_filter(part: exp.Expr, target: Side, source: Side) -> str | None:
     """A part that concerns only the table, as a filter of a scan; None: it is none, or scans do not know it."""
+    if isinstance(part, exp.Column):
+        return None
     used = columns_of(bind_tree(part, (target, source), _PLACE))
     if not used or any(column.side != target.prefix for column in used):
         return None

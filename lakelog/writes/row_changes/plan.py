@@ -20,7 +20,7 @@ from lakelog.writes.row_changes.assignments import (
     check_params_used,
     check_updated_columns,
 )
-from lakelog.writes.row_changes.clauses import Action, Assignments, Clause, Rows
+from lakelog.writes.row_changes.clauses import Action, Assignments, Clause, Rows, check_assignments
 from lakelog.writes.row_changes.evaluation import Evaluator
 from lakelog.writes.row_changes.expressions import Column, Constant, Expression, Side, bind_expression, columns_of
 from lakelog.writes.row_changes.on_condition import OnCondition, bind_on
@@ -86,19 +86,17 @@ class MergePlan:
         return bool(key) and set(key) <= {each.target for each in self.on.equal}
 
     @property
+    def matches_by_key_alone(self) -> bool:
+        """Whether a row of the source has a match exactly if its key has a row in the table."""
+        exact = {each.target for each in self.on.equal} == set(self.info.schema.primary_key)
+        return self.matches_by_key and exact and self.on.rest is None and self.on.filter is None
+
+    @property
     def is_upsert(self) -> bool:
         """Whether each row of the source is written, whatever the table has: then nothing need be read."""
         whole = {(Rows.MATCHED, Action.UPDATE), (Rows.NOT_MATCHED, Action.INSERT)}
         plain = all(each.condition is None and _copies_source(each) for each in self.clauses)
-        exact = {each.target for each in self.on.equal} == set(self.info.schema.primary_key)
-        return (
-            plain
-            and exact
-            and self.matches_by_key
-            and self.on.rest is None
-            and self.on.filter is None
-            and {(each.rows, each.action) for each in self.clauses} == whole
-        )
+        return plain and self.matches_by_key_alone and {(each.rows, each.action) for each in self.clauses} == whole
 
     @property
     def target_columns(self) -> tuple[str, ...]:
@@ -168,6 +166,7 @@ def plan_update(
 ) -> BoundClause:
     """Resolves an update of rows by expressions over their own columns; arguments and errors as of `plan_merge`."""
     check_table(info, {Action.UPDATE})
+    given = check_assignments("update", given)
     check_params_used([where, *(value for value in given.values() if isinstance(value, str))], params)
     side = Side("t", names.target, info.schema.arrow)
     values = bind_assignments(info, given, (side,), "UPDATE", params)

@@ -90,7 +90,7 @@ class TargetRows:
         self._plan, self._parsed = plan_files(context.metastore, info, None, make_parser(condition))
         if self._plan.schema.schema_id != info.schema.schema_id:
             raise CommitConflict(
-                f"The columns of {info.name} were altered while its rows were about to be changed. Nothing was written.",
+                f"The columns of {info.name} were altered while its rows were to be changed. Nothing was written.",
                 reason="SCHEMA_CHANGED",
                 metadata={"table": str(info.name), "retry": "replan"},
             )
