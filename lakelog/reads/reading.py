@@ -109,14 +109,21 @@ def plan_files(
     Returns:
         The plan, and the condition on the plan's schema.
     """
-    schema = info.schema
     while True:
-        parsed = parse(schema)
-        plan = metastore.plan(dataclasses.replace(_to_request(info, at, parsed, schema, changelog), baseline=baseline))
-        # Plans again in the rare case that the state has another schema than the table has now.
-        if plan.schema.schema_id == schema.schema_id:
+        try:
+            parsed = parse(info.schema)
+        except InvalidArgument:
+            # The state may have other columns than the table has now, or has had when the caller looked.
+            found = metastore.plan(PlanRequest(info.table_uuid, at, buckets=(0,)))
+            if found.schema.schema_id == info.schema.schema_id:
+                raise
+            info = found.table
+            continue
+        plan = metastore.plan(dataclasses.replace(_to_request(info, at, parsed, changelog), baseline=baseline))
+        # Plans again in the rare case that the state has another schema.
+        if plan.schema.schema_id == info.schema.schema_id:
             return plan, parsed
-        schema = plan.schema
+        info = plan.table
 
 
 def make_parser(condition: str | None) -> Callable[[TableSchema], Filter | None]:
@@ -218,14 +225,13 @@ def make_guard(plan: Plan, parsed: Filter | None) -> TableGuard:
     return guard_places(guard, places)
 
 
-def _to_request(
-    info: TableInfo, at: State | InRange, parsed: Filter | None, schema: TableSchema, changelog: bool
-) -> PlanRequest:
+def _to_request(info: TableInfo, at: State | InRange, parsed: Filter | None, changelog: bool) -> PlanRequest:
     if parsed is None:
         return PlanRequest(info.table_uuid, at, changelog=changelog)
+    schema = info.schema
     ids = schema.field_ids
     predicate = parsed.to_predicate(ids)
-    # Buckets and bucket keys never change, so those of the current table are right.
+    # Buckets and bucket keys never change, whatever they are called.
     buckets = find_buckets(predicate, to_routing(schema, TableOptions(info.options)))
     if not schema.primary_key:
         return PlanRequest(info.table_uuid, at, predicate, buckets)

@@ -228,8 +228,8 @@ async def _load_facts(
         if change.base_snapshot_uuid:
             bases[change.table_uuid] = await find_uuid(transaction, head, change.base_snapshot_id or 0)
         if change.schema_id != head.schema_id:
-            versions = await transaction.list_schemas(head.table_id)
-            schemas[change.table_uuid] = {schema.schema_id: schema for schema in versions}
+            versions = [change.schema_id, head.schema_id]
+            schemas[change.table_uuid] = await transaction.find_schemas(head.table_id, versions)
         if change.groups:
             compactions[change.table_uuid] = await load_compaction(transaction, head, change, partitions)
         if change.unchanged_buckets and change.base_snapshot_id is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,12 +14,13 @@ from lakelog.format.commit.facts import TableHead
 from lakelog.format.keys.parts import split_key
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.prune import ColumnBounds, PreparedPredicate
-from lakelog.format.types.schema import TableSchema
+from lakelog.format.types.schema import TableSchema, field_id
 
 from ..heavy_work import LIGHT, WorkThreads
 from ..store.records import FileQuery
 from ..store.transaction import Transaction
 from ..tables.partitions import partition_types
+from .older_files import adapt_bounds
 from .statistics import decode_column
 
 _NULL_PART: Final = b"\x00"
@@ -45,7 +46,7 @@ class FileFilter:
         predicate: A row must possibly match this; None: no condition.
         partition_types: Types of the partition columns.
         partition_ids: Field ids of the partition columns.
-        statistic_ids: Field ids of the columns whose statistics may leave out single files.
+        statistic_columns: The columns, by id, whose statistics may leave out single files.
     """
 
     table_id: int
@@ -56,7 +57,7 @@ class FileFilter:
     predicate: PreparedPredicate | None
     partition_types: tuple[pa.DataType, ...]
     partition_ids: tuple[int, ...]
-    statistic_ids: frozenset[int]
+    statistic_columns: Mapping[int, pa.Field]
 
     @property
     def surely_empty(self) -> bool:
@@ -103,7 +104,7 @@ class FileFilter:
     @property
     def needs_statistics(self) -> bool:
         """Whether statistics of files can leave any out."""
-        return bool(self.statistic_ids)
+        return bool(self.statistic_columns)
 
     def weigh(self, entries: int) -> int:
         """How many items the test of some entries counts as (`WorkThreads.run`)."""
@@ -119,10 +120,12 @@ class FileFilter:
         if self.predicate is None or not entries.num_rows:
             return entries
         columns = self._partition_bounds(entries)
+        row_count = entries.column("row_count").combine_chunks()
         if self.needs_statistics:
             statistics = entries.column("statistics").combine_chunks()
-            columns |= {field_id: decode_column(statistics, field_id) for field_id in self.statistic_ids}
-        row_count = entries.column("row_count").combine_chunks()
+            schema_ids = entries.column("schema_id").combine_chunks()
+            for column_id, column in self.statistic_columns.items():
+                columns[column_id] = adapt_bounds(decode_column(statistics, column_id), column, schema_ids, row_count)
         mask = self.predicate.may_match(columns, row_count)
         return entries if mask.all() else entries.filter(pa.array(mask))
 
@@ -150,10 +153,10 @@ class FileFilter:
         bounds = partition_bounds(encoded.dictionary.to_pylist(), self.partition_types, self.partition_ids)
         rows = entries.column("row_count").combine_chunks()
         result = {}
-        for field_id, of_partition in bounds.items():
+        for column_id, of_partition in bounds.items():
             low = of_partition.min_value.take(encoded.indices)
             is_null = of_partition.null_count.take(encoded.indices)
-            result[field_id] = ColumnBounds(low, low, pc.multiply(is_null, rows))
+            result[column_id] = ColumnBounds(low, low, pc.multiply(is_null, rows))
         return result
 
 
@@ -207,7 +210,7 @@ async def make_filter(
     Args:
         tx: A transaction.
         head: The table's head.
-        schema: The table's schema.
+        schema: The schema of the plan: the predicate's values are encoded with its types.
         request: The request.
         matches: The known results for partitions; None: the request has no predicate.
 
@@ -242,18 +245,18 @@ async def make_filter(
         predicate=None if matches is None else matches.predicate,
         partition_types=types,
         partition_ids=partition_ids,
-        statistic_ids=statistic_ids,
+        statistic_columns={field_id(field): field for field in schema.arrow if field_id(field) in statistic_ids},
     )
 
 
 def partition_bounds(
-    partitions: Sequence[bytes], types: Sequence[pa.DataType], field_ids: Sequence[int]
+    partitions: Sequence[bytes], types: Sequence[pa.DataType], column_ids: Sequence[int]
 ) -> dict[int, ColumnBounds]:
     """Each partition column's only value, by field id, for partitions taken as files of one row."""
     parts = [split_key(partition, types) for partition in partitions]
     bounds = {}
-    for place, field_id in enumerate(field_ids):
+    for place, column_id in enumerate(column_ids):
         values = [None if part[place] == _NULL_PART else part[place] for part in parts]
         value = pa.array(values, pa.binary())
-        bounds[field_id] = ColumnBounds(value, value, pc.cast(value.is_null(), pa.int64()))
+        bounds[column_id] = ColumnBounds(value, value, pc.cast(value.is_null(), pa.int64()))
     return bounds

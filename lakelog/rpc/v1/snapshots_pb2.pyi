@@ -1556,11 +1556,11 @@ class PlanHeader(_message.Message):
 
     @_builtins.property
     def file_schemas(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.TableSchema]:
-        """Every schema that one of the files was written with."""
+        """Of a plan of the log: every schema that one of the files was written with. Else at least the schema to read with."""
 
     @_builtins.property
     def table(self) -> _types_pb2.Table:
-        """The table, as it is now."""
+        """The table as it is read: with the schema to read with, and options that name columns as that schema does."""
 
     @_builtins.property
     def range_snapshots(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Snapshot]:
