@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lakelog.format.commit.facts import TableHead
 from lakelog.format.keys.parts import split_key
+from lakelog.format.tables.column_bounds import decode_column
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.prune import ColumnBounds, PreparedPredicate
 from lakelog.format.types.schema import TableSchema
@@ -20,7 +21,6 @@ from ..heavy_work import LIGHT, WorkThreads
 from ..store.records import FileQuery
 from ..store.transaction import Transaction
 from ..tables.partitions import partition_types
-from .statistics import decode_column
 
 _NULL_PART: Final = b"\x00"
 
@@ -46,6 +46,8 @@ class FileFilter:
         partition_types: Types of the partition columns.
         partition_ids: Field ids of the partition columns.
         statistic_ids: Field ids of the columns whose statistics may leave out single files.
+        levels: Only files of these; None: of all.
+        with_statistics: The plan lists the statistics of its files.
     """
 
     table_id: int
@@ -57,6 +59,8 @@ class FileFilter:
     partition_types: tuple[pa.DataType, ...]
     partition_ids: tuple[int, ...]
     statistic_ids: frozenset[int]
+    levels: frozenset[int] | None = None
+    with_statistics: bool = False
 
     @property
     def surely_empty(self) -> bool:
@@ -69,6 +73,7 @@ class FileFilter:
         return (
             self.partitions is None
             and self.buckets is None
+            and self.levels is None
             and self.first_key is None
             and self.last_key is None
             and self.predicate is None
@@ -94,6 +99,7 @@ class FileFilter:
             removed_until=removed_until,
             partitions=self.partitions,
             buckets=self.buckets,
+            levels=self.levels,
             first_key=self.first_key,
             last_key=self.last_key,
             with_statistics=self.needs_statistics,
@@ -102,8 +108,8 @@ class FileFilter:
 
     @property
     def needs_statistics(self) -> bool:
-        """Whether statistics of files can leave any out."""
-        return bool(self.statistic_ids)
+        """Whether statistics of files can leave any out, or the plan lists them."""
+        return self.with_statistics or bool(self.statistic_ids)
 
     def weigh(self, entries: int) -> int:
         """How many items the test of some entries counts as (`WorkThreads.run`)."""
@@ -119,7 +125,7 @@ class FileFilter:
         if self.predicate is None or not entries.num_rows:
             return entries
         columns = self._partition_bounds(entries)
-        if self.needs_statistics:
+        if self.statistic_ids:
             statistics = entries.column("statistics").combine_chunks()
             columns |= {field_id: decode_column(statistics, field_id) for field_id in self.statistic_ids}
         row_count = entries.column("row_count").combine_chunks()
@@ -135,6 +141,9 @@ class FileFilter:
         if self.buckets is not None:
             wanted = pa.array(sorted(self.buckets), pa.int32())
             conditions.append(pc.is_in(entries.column("bucket"), value_set=wanted))
+        if self.levels is not None:
+            wanted = pa.array(sorted(self.levels), pa.int32())
+            conditions.append(pc.is_in(entries.column("level"), value_set=wanted))
         if self.first_key is not None:
             conditions.append(pc.fill_null(pc.greater_equal(entries.column("max_key"), self.first_key), True))
         if self.last_key is not None:
@@ -243,6 +252,8 @@ async def make_filter(
         partition_types=types,
         partition_ids=partition_ids,
         statistic_ids=statistic_ids,
+        levels=frozenset(request.levels) or None,
+        with_statistics=request.with_statistics,
     )
 
 
