@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from lakelog.results import TransactionResult as TransactionResult
     from lakelog.results import WriteResult as WriteResult
     from lakelog.sdk.catalog import Catalog as Catalog
+    from lakelog.sdk.system_table import SystemTable as SystemTable
     from lakelog.sdk.tables.table import Table as Table
     from lakelog.sdk.transaction import Transaction as Transaction
     from lakelog.sql.session import SqlResult as SqlResult
+    from lakelog.system_tables.scan import SystemScan as SystemScan
 
 __version__: Final = "0.1.0"
 
@@ -64,6 +66,8 @@ _LAZY: Final = {
     "SqlResult": "lakelog.sql.session",
     "StreamBatch": "lakelog.reads.streams.batch",
     "Subscription": "lakelog.reads.streams.subscription",
+    "SystemScan": "lakelog.system_tables.scan",
+    "SystemTable": "lakelog.sdk.system_table",
     "Table": "lakelog.sdk.tables.table",
     "TimeLike": "lakelog.annotations",
     "Transaction": "lakelog.sdk.transaction",
@@ -97,6 +101,8 @@ __all__ = [
     "SqlResult",
     "StreamBatch",
     "Subscription",
+    "SystemScan",
+    "SystemTable",
     "Table",
     "TimeLike",
     "Transaction",

@@ -30,6 +30,7 @@ from lakelog.system_tables.declaration import NUMBER, TEXT, TIME, Column, OfRows
 from lakelog.system_tables.states import find_snapshot
 
 if TYPE_CHECKING:
+    from lakelog.client.metastore.metastore import Metastore
     from lakelog.context import Context
     from lakelog.format.tables.table import TableInfo
     from lakelog.reads.scan import Scan
@@ -86,7 +87,7 @@ class ChangeRows:
         self._declaration = declaration
         self._info = info
         self._wanted = wanted
-        self.after, self.until = _find_range(context, info, wanted)
+        self.after, self.until = find_change_range(context.metastore, info, wanted)
         self._scan: Scan | None = None
         if self.after < self.until:
             with naming_what_is_kept(context.metastore, info, self.after, BEGIN_BETWEEN):
@@ -157,9 +158,8 @@ def _take_own(condition: Filter, schema: TableSchema) -> Filter | None:
     return Filter(condition.sql, schema.arrow, all_of(own)) if own else None
 
 
-def _find_range(context: Context, info: TableInfo, wanted: Wanted) -> tuple[int, int]:
+def find_change_range(metastore: Metastore, info: TableInfo, wanted: Wanted) -> tuple[int, int]:
     """The snapshots to show: after the first up to the second one; equal for none."""
-    metastore = context.metastore
     if wanted.between is not None:
         after, until = wanted.between
     else:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -11,7 +12,7 @@ from lakelog.annotations import OptionValue, TimeLike
 from lakelog.arguments import to_option_texts
 from lakelog.context import Context
 from lakelog.errors import InvalidArgument
-from lakelog.format.filter.condition import Filter, parse_filter
+from lakelog.format.filter.condition import parse_filter
 from lakelog.format.tables.plan import AtSnapshot
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.schema import TableSchema
@@ -22,8 +23,8 @@ from lakelog.reads.reading import check_names, resolve_state
 from lakelog.reads.scan import check_limit
 from lakelog.reads.scan_planning import plan_scan
 from lakelog.reads.tag_range import resolve_range
-from lakelog.system_tables.changes import ChangeRows
-from lakelog.system_tables.columns import conform
+from lakelog.system_tables.changes import BINLOG, ChangeRows
+from lakelog.system_tables.columns import conform, pick_rows
 from lakelog.system_tables.declaration import OfCatalog, OfRows, OfTable
 from lakelog.system_tables.read_optimized import list_top_levels
 from lakelog.system_tables.registry import SystemName
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakelog.reads.reading import State
+    from lakelog.reads.scan import Scan
 
 
 class SystemScan:
@@ -98,20 +100,61 @@ class SystemScan:
         return reader.__arrow_c_stream__(requested_schema)
 
 
-def plan_system_scan(
+@dataclass(frozen=True)
+class SystemRead:
+    """A read of a system table whose arguments are resolved.
+
+    Args:
+        name: The system table.
+        info: The table that it belongs to; None: the catalog.
+        wanted: What is read.
+        returned: The columns of the result.
+    """
+
+    name: SystemName
+    info: TableInfo | None
+    wanted: Wanted
+    returned: pa.Schema
+
+    @property
+    def table(self) -> TableInfo:
+        """The table that it belongs to."""
+        assert self.info is not None, "it belongs to a table"
+        return self.info
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether its rows are updates with both of their rows."""
+        # Not by identity: the read may come from another process.
+        return self.name.declaration.name == BINLOG.name
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot that was named; None: none."""
+        state = self.wanted.state
+        return state.snapshot_id if isinstance(state, AtSnapshot) else None
+
+    def with_columns(self, names: Sequence[str]) -> SystemRead:
+        """The same read of some of its columns, in this order. Pure."""
+        condition = self.wanted.filter
+        needed = frozenset(names) | frozenset(() if condition is None else condition.columns)
+        returned = pa.schema([self.returned.field(name) for name in names])
+        return replace(self, wanted=replace(self.wanted, columns=needed), returned=returned)
+
+
+def plan_system_read(
     context: Context,
     name: SystemName,
     info: TableInfo | None,
     *,
     columns: Sequence[str] | None = None,
     filter: str | None = None,  # noqa: A002
-    limit: int | None = None,
     snapshot_id: int | None = None,
     timestamp: TimeLike | None = None,
     tag: str | None = None,
     options: Mapping[str, OptionValue] | None = None,
-) -> SystemScan:
-    """Plans a read of a system table; arguments as of `lakelog.Table.scan`. Metadata is read now.
+) -> SystemRead:
+    """Resolves the arguments of a read of a system table; they are those of `lakelog.Table.scan`.
 
     Args:
         context: The metastore, stores, caches and clock.
@@ -119,7 +162,6 @@ def plan_system_scan(
         info: The table that it belongs to, as it is now; None: the catalog.
         columns: Names of columns; None: all.
         filter: A condition on its columns.
-        limit: At most this many rows.
         snapshot_id: The state to show.
         timestamp: The state to show.
         tag: The state to show.
@@ -130,7 +172,6 @@ def plan_system_scan(
         NotFound: There is no such snapshot or tag.
         SnapshotExpired: The snapshot is no longer kept.
     """
-    check_limit(limit)
     given = ScanOptions(to_option_texts({} if options is None else options))
     state = resolve_state(snapshot_id, timestamp, given, tag)
     between = _find_between(context, name, info, given, state)
@@ -139,59 +180,64 @@ def plan_system_scan(
     schema = name.declaration.to_schema(table_schema)
     names = check_names(columns, schema.names, str(name))
     condition = None if filter is None else parse_filter(filter, schema)
-    needed = frozenset(names) | frozenset(() if condition is None else condition.columns)
-    wanted = Wanted(schema, table_schema, needed, condition, state, between)
-    returned = pa.schema([schema.field(each) for each in names])
-    read, shown = _open(context, name, info, wanted, returned)
-    return SystemScan(str(name), returned, read, limit, shown)
+    wanted = Wanted(schema, table_schema, frozenset(schema.names), condition, state, between)
+    return SystemRead(name, info, wanted, schema).with_columns(names)
 
 
-def _open(
-    context: Context, name: SystemName, info: TableInfo | None, wanted: Wanted, returned: pa.Schema
-) -> tuple[Callable[[], Iterator[pa.RecordBatch]], int]:
-    """What reads the rows, and the snapshot that they show."""
+def plan_system_scan(
+    context: Context, name: SystemName, info: TableInfo | None, *, limit: int | None = None, **arguments: Any
+) -> SystemScan:
+    """Plans a read of a system table, and reads metadata now; arguments and errors as of `plan_system_read`."""
+    check_limit(limit)
+    read = plan_system_read(context, name, info, **arguments)
     declaration = name.declaration
-    if isinstance(declaration, OfCatalog):
-        return _to_reader(declaration.read(context, wanted), wanted, returned), 0
-    assert info is not None, "it belongs to a table"
-    if isinstance(declaration, OfTable):
-        shown = wanted.state.snapshot_id if isinstance(wanted.state, AtSnapshot) else 0
-        return _to_reader(declaration.read(context, info, wanted), wanted, returned), shown
-    assert isinstance(declaration, OfRows), "there are three kinds"
+    if not isinstance(declaration, OfRows):
+        batches = read_metadata(context, read).to_batches()
+        return SystemScan(str(name), read.returned, lambda: iter(batches), limit, read.snapshot_id or 0)
     if declaration.has_changes:
-        rows = ChangeRows(context, info, declaration, wanted)
-        return lambda: _pick(rows.read_batches(), wanted.filter, returned), rows.until
-    state = wanted.state.snapshot_id if isinstance(wanted.state, AtSnapshot) else None
-    scan = plan_scan(
-        context,
-        info,
-        columns=returned.names,
-        filter=None if wanted.filter is None else wanted.filter.sql,
-        limit=None,
-        snapshot_id=state,
-        timestamp=None,
-        options=None,
-        levels=list_top_levels(info),
+        rows = ChangeRows(context, read.table, declaration, read.wanted)
+        condition = read.wanted.filter
+        return SystemScan(
+            str(name),
+            read.returned,
+            lambda: pick_rows(rows.read_batches(), condition, read.returned),
+            limit,
+            rows.until,
+        )
+    scan = _plan_state(context, read)
+    return SystemScan(
+        str(name), read.returned, lambda: pick_rows(scan.to_batches(), None, read.returned), limit, scan.snapshot_id
     )
-    return lambda: _pick(scan.to_batches(), None, returned), scan.snapshot_id
 
 
-def _to_reader(rows: pa.Table, wanted: Wanted, returned: pa.Schema) -> Callable[[], Iterator[pa.RecordBatch]]:
+def read_metadata(context: Context, read: SystemRead) -> pa.Table:
+    """The rows of a system table that shows metadata."""
+    declaration, wanted = read.name.declaration, read.wanted
+    if isinstance(declaration, OfCatalog):
+        rows = declaration.read(context, wanted)
+    else:
+        assert isinstance(declaration, OfTable), "others show rows of the table"
+        rows = declaration.read(context, read.table, wanted)
     needed = pa.schema([field for field in wanted.schema if field.name in wanted.columns])
     found = conform(rows, needed) if len(needed) else rows
     if wanted.filter is not None:
         found = found.filter(wanted.filter.to_arrow())
-    batches = found.select(returned.names).to_batches()
-    return lambda: iter(batches)
+    return found.select(read.returned.names)
 
 
-def _pick(batches: Iterator[pa.RecordBatch], condition: Filter | None, returned: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The wanted rows and columns of each batch."""
-    for batch in batches:
-        rows = pa.Table.from_batches([batch])
-        if condition is not None:
-            rows = rows.filter(condition.to_arrow())
-        yield from conform(rows, returned).to_batches()
+def _plan_state(context: Context, read: SystemRead) -> Scan:
+    condition = read.wanted.filter
+    return plan_scan(
+        context,
+        read.table,
+        columns=read.returned.names,
+        filter=None if condition is None else condition.sql,
+        limit=None,
+        snapshot_id=read.snapshot_id,
+        timestamp=None,
+        options=None,
+        levels=list_top_levels(read.table),
+    )
 
 
 def check_past(name: SystemName, state: State) -> None:
