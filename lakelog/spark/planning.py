@@ -18,8 +18,8 @@ from lakelog.format.types.schema import TableSchema
 from lakelog.options.declared.reads_and_writes import INCREMENTAL_BETWEEN
 from lakelog.options.values import ScanOptions
 from lakelog.reads.reading import State, check_columns, plan_files, resolve_state
-from lakelog.system_tables.read_optimized import READ_OPTIMIZED, list_top_levels
 from lakelog.system_tables.registry import MARK
+from lakelog.system_tables.rows.read_optimized import READ_OPTIMIZED, list_top_levels
 
 _UTC_NAMES: Final = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00", "UTC+00:00", "Etc/GMT", "Universal", "Zulu"})
 

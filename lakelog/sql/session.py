@@ -51,7 +51,7 @@ from lakelog.sql.statements import (
 )
 from lakelog.sql.values import to_rows, to_value
 from lakelog.sql.word_reader import to_source
-from lakelog.system_tables.definition import describe_columns
+from lakelog.system_tables.metadata.definition import describe_columns
 from lakelog.writes.commit_options import CommitOptions, Guards, read_guards
 from lakelog.writes.ingest import to_batches
 from lakelog.writes.overwrite import to_static_partition

@@ -10,16 +10,16 @@ from typing import Final
 from lakelog.arguments import parse_table_name
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.tables.table import TableName
-from lakelog.system_tables.catalog_wide import ALL_CONSUMERS, ALL_TABLES, DATABASES, PIPELINES, SERVICES
-from lakelog.system_tables.changes import AUDIT_LOG, BINLOG, CHANGELOG
 from lakelog.system_tables.declaration import Declaration, OfCatalog
-from lakelog.system_tables.definition import OPTIONS, SCHEMAS
-from lakelog.system_tables.files import BUCKETS, FILES, PARTITIONS
-from lakelog.system_tables.jobs import ALL_JOBS, JOBS
-from lakelog.system_tables.listings import SNAPSHOTS
-from lakelog.system_tables.logs import ALL_LOGS, LOG
-from lakelog.system_tables.read_optimized import READ_OPTIMIZED
-from lakelog.system_tables.retention import CONSUMERS, TAGS
+from lakelog.system_tables.metadata.catalog_wide import ALL_CONSUMERS, ALL_TABLES, DATABASES, PIPELINES, SERVICES
+from lakelog.system_tables.metadata.definition import OPTIONS, SCHEMAS
+from lakelog.system_tables.metadata.files import BUCKETS, FILES, PARTITIONS
+from lakelog.system_tables.metadata.jobs import ALL_JOBS, JOBS
+from lakelog.system_tables.metadata.listings import SNAPSHOTS
+from lakelog.system_tables.metadata.logs import ALL_LOGS, LOG
+from lakelog.system_tables.metadata.retention import CONSUMERS, TAGS
+from lakelog.system_tables.rows.changes import AUDIT_LOG, BINLOG, CHANGELOG
+from lakelog.system_tables.rows.read_optimized import READ_OPTIMIZED
 
 SYSTEM_DATABASE: Final = "sys"
 """The database of the catalog-wide tables; their names mean them even if a database has this name."""

@@ -23,11 +23,11 @@ from lakelog.reads.reading import check_names, resolve_state
 from lakelog.reads.scan import check_limit
 from lakelog.reads.scan_planning import plan_scan
 from lakelog.reads.tag_range import resolve_range
-from lakelog.system_tables.changes import BINLOG, ChangeRows
 from lakelog.system_tables.columns import conform, pick_rows
 from lakelog.system_tables.declaration import OfCatalog, OfRows, OfTable
-from lakelog.system_tables.read_optimized import list_top_levels
 from lakelog.system_tables.registry import SystemName
+from lakelog.system_tables.rows.changes import BINLOG, ChangeRows
+from lakelog.system_tables.rows.read_optimized import list_top_levels
 from lakelog.system_tables.states import find_snapshot, plan_without_files
 from lakelog.system_tables.wanted import Wanted
 

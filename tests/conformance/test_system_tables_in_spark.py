@@ -41,7 +41,7 @@ FORMAT_CASES = [
 @pytest.mark.parametrize("case", FORMAT_CASES, ids=[case.kind for case in FORMAT_CASES])
 def test_by_format(case: Case, spark: SparkSession, names: dict[str, str]) -> None:
     options = {"table": f"{names[case.table]}${case.kind}", "columns": ",".join(case.columns)}
-    options |= {"filter": case.filter} | ({} if case.at is None else {"scan.snapshot-id": str(case.at)})
+    options |= {"filter": case.filter or ""} | ({} if case.at is None else {"scan.snapshot-id": str(case.at)})
     rows = spark.read.format("lakelog").options(**options).load().toArrow()
     assert rows.schema.names == list(case.columns)
     assert sort_rows(rows.to_pylist()) == sorted(case.rows, key=repr)

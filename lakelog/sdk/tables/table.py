@@ -35,7 +35,7 @@ from lakelog.sdk.tables.maintenance import TableUpkeep
 from lakelog.sdk.tables.reads import TableReads
 from lakelog.sdk.tables.writes import TableWrites
 from lakelog.storage.lookup.copy_cache import CacheStatistics
-from lakelog.system_tables.listings import list_log_offsets, list_snapshots, to_files_table, to_snapshots_table
+from lakelog.system_tables.metadata.listings import list_log_offsets, list_snapshots, to_files_table, to_snapshots_table
 from lakelog.system_tables.registry import MARK, SystemName, find_of_table
 
 

@@ -15,9 +15,9 @@ from lakelog.spark.connection import SparkConnection
 from lakelog.spark.planning import understand_condition
 from lakelog.spark.source.system_reader import open_context
 from lakelog.spark.types import to_spark_schema
-from lakelog.system_tables.changes import find_change_range
 from lakelog.system_tables.declaration import OfRows
 from lakelog.system_tables.registry import parse_system_name
+from lakelog.system_tables.rows.changes import find_change_range
 from lakelog.system_tables.scan import SystemRead, plan_system_read, read_metadata
 
 

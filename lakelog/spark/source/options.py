@@ -10,8 +10,8 @@ from typing import Final
 from lakelog.errors import InvalidArgument
 from lakelog.options.declared.spark_streams import METADATA_COLUMNS
 from lakelog.options.values import WriteOptions
-from lakelog.system_tables.changes import AUDIT_LOG, CHANGELOG
 from lakelog.system_tables.registry import is_system_name, parse_system_name
+from lakelog.system_tables.rows.changes import AUDIT_LOG, CHANGELOG
 
 _OWN_OPTIONS: Final = frozenset(
     {"table", "columns", "filter", "partition", "mode", "checkpointlocation", "path", "queryname"}

@@ -23,12 +23,12 @@ from lakelog.spark.stream.read_options import METADATA_TYPES, to_change_schema
 from lakelog.spark.task_errors import errors_to_driver
 from lakelog.spark.types import to_spark_schema
 from lakelog.storage.objects.stores import LocationStores
-from lakelog.system_tables.before_and_after import pack_updates
-from lakelog.system_tables.changes import find_change_range
 from lakelog.system_tables.columns import pick_rows
 from lakelog.system_tables.declaration import OfRows
-from lakelog.system_tables.read_optimized import READ_OPTIMIZED
 from lakelog.system_tables.registry import MARK, is_system_name, parse_system_name
+from lakelog.system_tables.rows.before_and_after import pack_updates
+from lakelog.system_tables.rows.changes import find_change_range
+from lakelog.system_tables.rows.read_optimized import READ_OPTIMIZED
 from lakelog.system_tables.scan import SystemRead, plan_system_read, read_metadata
 
 _CHUNK_ROWS: Final = 65_536
@@ -117,7 +117,7 @@ class ChangesReader(DataSourceReader):
         self._source = to_arrow_schema(to_change_schema(info, self._choose_columns()), timezone="UTC")
 
     def _choose_columns(self) -> tuple[str, ...]:
-        """The columns to read: all, if updates are found by comparing rows (`lakelog.system_tables.changes`)."""
+        """The columns to read: all, if updates are found by comparing rows (`lakelog.system_tables.rows.changes`)."""
         info, wanted = self._read.table, self._read.wanted
         compares = any(part.states is not None for split in self._splits for part in split.parts)
         key = info.schema.primary_key if self._read.is_packed else ()

@@ -10,8 +10,8 @@ from sqlglot import exp
 
 from lakelog.errors import NotFound
 from lakelog.format.tables.table import TableInfo, TableName
-from lakelog.system_tables.catalog_wide import find_tables
-from lakelog.system_tables.definition import describe_columns
+from lakelog.system_tables.metadata.catalog_wide import find_tables
+from lakelog.system_tables.metadata.definition import describe_columns
 
 if TYPE_CHECKING:
     from lakelog.sdk.catalog_tables import CatalogTables

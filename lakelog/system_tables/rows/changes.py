@@ -24,9 +24,9 @@ from lakelog.reads.change_range import BEGIN_BETWEEN, find_begin, naming_what_is
 from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, plan_when_complete
 from lakelog.reads.scan_planning import plan_changes
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
-from lakelog.system_tables.before_and_after import pack_updates
 from lakelog.system_tables.columns import to_times
 from lakelog.system_tables.declaration import NUMBER, TEXT, TIME, Column, OfRows
+from lakelog.system_tables.rows.before_and_after import pack_updates
 from lakelog.system_tables.states import find_snapshot
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from lakelog.format.tables.plan import Plan
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.system_tables.columns import to_times
 from lakelog.system_tables.declaration import NUMBER, SMALL_NUMBER, TEXT, TIME, Column, OfTable
-from lakelog.system_tables.encoded import decode_partitions, to_key_texts
+from lakelog.system_tables.metadata.encoded import decode_partitions, to_key_texts
 
 if TYPE_CHECKING:
     from lakelog.context import Context

@@ -13,8 +13,8 @@ from lakelog.format.tables.files import STATISTICS_FIELD
 from lakelog.format.tables.plan import Plan, PlanRequest
 from lakelog.system_tables.columns import from_ms
 from lakelog.system_tables.declaration import NUMBER, SMALL_NUMBER, TEXT, TIME, Column, Derived, OfTable
-from lakelog.system_tables.encoded import decode_partitions, partition_type, to_key_texts
-from lakelog.system_tables.statistics import decode_statistics, statistics_type
+from lakelog.system_tables.metadata.encoded import decode_partitions, partition_type, to_key_texts
+from lakelog.system_tables.metadata.statistics import decode_statistics, statistics_type
 
 if TYPE_CHECKING:
     from lakelog.context import Context

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakelog.errors import NotFound
 from lakelog.system_tables.columns import to_times
 from lakelog.system_tables.declaration import NUMBER, SMALL_NUMBER, TEXT, TIME, Column, OfCatalog, OfTable
-from lakelog.system_tables.log_status import LogStatus, load_log_status
+from lakelog.system_tables.metadata.log_status import LogStatus, load_log_status
 
 if TYPE_CHECKING:
     from lakelog.context import Context

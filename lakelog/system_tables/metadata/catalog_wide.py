@@ -14,7 +14,7 @@ from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.system_tables.columns import to_times
 from lakelog.system_tables.declaration import NUMBER, SMALL_NUMBER, TEXT, TIME, Column, OfCatalog
-from lakelog.system_tables.retention import CONSUMER_COLUMNS, to_consumer_columns
+from lakelog.system_tables.metadata.retention import CONSUMER_COLUMNS, to_consumer_columns
 
 if TYPE_CHECKING:
     from lakelog.context import Context
