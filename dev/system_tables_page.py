@@ -51,9 +51,9 @@ and may have back-quotes. Only what the columns and the condition need is reques
 `to_batches`, `to_pandas`, `to_polars` and `count`, as that of a table.
 
 `$files`, `$partitions`, `$buckets` and `$ro` can show an earlier state (`snapshot_id=`, `timestamp=`, `tag=`, `AS OF`,
-`scan.snapshot-id`), with the schema of then. `$audit_log`, `$changelog` and `$binlog` show the changes up to that state,
-or those of the option `incremental-between`. Without either they show all that are retained, as `Table.changes` does.
-Others show the present. All can only be read. `$audit_log` and `$changelog` are streams as well.
+`scan.snapshot-id`), with the schema of then. `$audit_log`, `$changelog` and `$binlog` show the changes up to that
+state, or those of the option `incremental-between`. Without either they show all that are retained, as
+`Table.changes` does. Others show the present. All can only be read. `$audit_log` and `$changelog` are streams as well.
 
 Who may read a table may read its system tables; those of `sys` show only what the caller may see. A database with the
 name `sys` can exist, but its tables that have one of the names below are hidden.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from lakelog.format.types.defaults import show_default
 from lakelog.format.types.schema import TableSchema
 from lakelog.format.types.sql_types import to_sql_type
 from lakelog.system_tables.declaration import FLAG, SMALL_NUMBER, TEXT, Column, OfTable
@@ -23,6 +24,7 @@ _SCHEMA_COLUMNS: Final = (
     Column("nullable", FLAG, "Whether it can be NULL."),
     Column("primary_key_position", SMALL_NUMBER, "Its place in the primary key, from 1; NULL: it is not part of it."),
     Column("partition_position", SMALL_NUMBER, "Its place among the partition columns, from 1; NULL: it is none."),
+    Column("default", TEXT, "What a write that leaves it out stores; NULL: NULL."),
     Column("comment", TEXT, "What the column is for; NULL: there is no comment."),
 )
 
@@ -41,6 +43,7 @@ def describe_columns(schema: TableSchema) -> pa.Table:
                 "nullable": field.nullable,
                 "primary_key_position": _position(field.name, schema.primary_key),
                 "partition_position": _position(field.name, schema.partition_by),
+                "default": show_default(field),
                 "comment": comment.decode() if comment else None,
             }
         )
