@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakelog.format.commit.facts import TableHead
 from lakelog.format.keys.parts import split_key
-from lakelog.format.tables.column_bounds import decode_column
+from lakelog.format.tables.packed_statistics import decode_column
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.prune import ColumnBounds, PreparedPredicate
 from lakelog.format.types.schema import TableSchema

@@ -18,10 +18,10 @@ from lakelog.options.values import ScanOptions
 from lakelog.spark.batch.deletion_vectors import find_deleted_rows, plan_sections
 from lakelog.spark.batch.few_rows import read_few_rows
 from lakelog.spark.batch.live_rows import scan_live_rows
-from lakelog.spark.batch.system_table_read import read_system_table
 from lakelog.spark.installation import Installation, installation_of
 from lakelog.spark.planning import check_spark_columns, find_table_and_levels, plan_read, resolve_spark_state
 from lakelog.spark.session.remote import check_not_remote
+from lakelog.spark.source.system_frames import read_system_table
 from lakelog.spark.source.system_reader import is_planned_as_system_table
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.parquet.live_file import to_live_files

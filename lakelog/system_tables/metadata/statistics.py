@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lakelog.format.keys.decoding import EncodedKeys, gather, unescape
-from lakelog.format.tables.column_bounds import decode_column
+from lakelog.format.tables.packed_statistics import decode_column
 from lakelog.format.types.schema import TableSchema, field_id
 from lakelog.format.types.types import is_primitive
 

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakelog.format.keys.encoding import encode_values
-from lakelog.format.tables.column_bounds import decode_column
 from lakelog.format.tables.files import ColumnStatistics
-from lakelog.format.tables.packed_statistics import encode_statistics
+from lakelog.format.tables.packed_statistics import decode_column, encode_statistics
 from lakelog.format.tables.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
 from lakelog.format.tables.prune import may_match
 
