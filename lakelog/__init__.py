@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from lakelog.results import UpdateResult as UpdateResult
     from lakelog.results import WriteResult as WriteResult
     from lakelog.sdk.catalog import Catalog as Catalog
+    from lakelog.sdk.system_table import SystemTable as SystemTable
     from lakelog.sdk.tables.table import Table as Table
     from lakelog.sdk.transaction import Transaction as Transaction
     from lakelog.sql.session import SqlResult as SqlResult
+    from lakelog.system_tables.scan import SystemScan as SystemScan
     from lakelog.writes.row_changes.clauses import Clause as Clause
     from lakelog.writes.row_changes.clauses import literal as literal
     from lakelog.writes.row_changes.clauses import when_matched as when_matched
@@ -73,6 +75,8 @@ _LAZY: Final = {
     "SqlResult": "lakelog.sql.session",
     "StreamBatch": "lakelog.reads.streams.batch",
     "Subscription": "lakelog.reads.streams.subscription",
+    "SystemScan": "lakelog.system_tables.scan",
+    "SystemTable": "lakelog.sdk.system_table",
     "Table": "lakelog.sdk.tables.table",
     "TimeLike": "lakelog.annotations",
     "Transaction": "lakelog.sdk.transaction",
@@ -113,6 +117,8 @@ __all__ = [
     "SqlResult",
     "StreamBatch",
     "Subscription",
+    "SystemScan",
+    "SystemTable",
     "Table",
     "TimeLike",
     "Transaction",

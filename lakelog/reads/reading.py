@@ -95,6 +95,7 @@ def plan_files(
     *,
     changelog: bool = False,
     baseline: bool = False,
+    levels: tuple[int, ...] = (),
 ) -> tuple[Plan, Filter | None]:
     """Requests the files to read; blocks on the metastore.
 
@@ -105,6 +106,7 @@ def plan_files(
         parse: Resolves the condition of the read on a schema; None: no condition, or one that excludes no files.
         changelog: For a range: its changelog files instead of its data files.
         baseline: For a state: what streams have shown by then (`lakelog.format.tables.plan.PlanRequest`).
+        levels: For a state: only files of these levels; none: of all.
 
     Returns:
         The plan, and the condition on the plan's schema.
@@ -119,7 +121,8 @@ def plan_files(
                 raise
             info = found.table
             continue
-        plan = metastore.plan(dataclasses.replace(_to_request(info, at, parsed, changelog), baseline=baseline))
+        request = _to_request(info, at, parsed, changelog)
+        plan = metastore.plan(dataclasses.replace(request, baseline=baseline, levels=levels))
         # Plans again in the rare case that the state has another schema.
         if plan.schema.schema_id == info.schema.schema_id:
             return plan, parsed
@@ -166,7 +169,13 @@ def check_columns(
     Raises:
         InvalidArgument: It is not a list of names; or a name is missing, with the nearest ones; or is repeated.
     """
-    known = schema.arrow.names
+    return check_names(columns, schema.arrow.names, table_name, own)
+
+
+def check_names(
+    columns: Sequence[str] | None, known: Sequence[str], table_name: str, own: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """As `check_columns`, for a table with the columns `known`. Pure."""
     if columns is None:
         return tuple(known)
     names = to_names(columns)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lakelog.format.commit.facts import TableHead
 from lakelog.format.keys.parts import split_key
+from lakelog.format.tables.packed_statistics import decode_column
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.prune import ColumnBounds, PreparedPredicate
 from lakelog.format.types.schema import TableSchema, field_id
@@ -21,7 +22,6 @@ from ..store.records import FileQuery
 from ..store.transaction import Transaction
 from ..tables.partitions import partition_types
 from .older_files import adapt_bounds
-from .statistics import decode_column
 
 _NULL_PART: Final = b"\x00"
 
@@ -47,6 +47,8 @@ class FileFilter:
         partition_types: Types of the partition columns.
         partition_ids: Field ids of the partition columns.
         statistic_columns: The columns, by id, whose statistics may leave out single files.
+        levels: Only files of these; None: of all.
+        with_statistics: The plan lists the statistics of its files.
     """
 
     table_id: int
@@ -58,6 +60,8 @@ class FileFilter:
     partition_types: tuple[pa.DataType, ...]
     partition_ids: tuple[int, ...]
     statistic_columns: Mapping[int, pa.Field]
+    levels: frozenset[int] | None = None
+    with_statistics: bool = False
 
     @property
     def surely_empty(self) -> bool:
@@ -70,6 +74,7 @@ class FileFilter:
         return (
             self.partitions is None
             and self.buckets is None
+            and self.levels is None
             and self.first_key is None
             and self.last_key is None
             and self.predicate is None
@@ -95,6 +100,7 @@ class FileFilter:
             removed_until=removed_until,
             partitions=self.partitions,
             buckets=self.buckets,
+            levels=self.levels,
             first_key=self.first_key,
             last_key=self.last_key,
             with_statistics=self.needs_statistics,
@@ -103,8 +109,8 @@ class FileFilter:
 
     @property
     def needs_statistics(self) -> bool:
-        """Whether statistics of files can leave any out."""
-        return bool(self.statistic_columns)
+        """Whether statistics of files can leave any out, or the plan lists them."""
+        return self.with_statistics or bool(self.statistic_columns)
 
     def weigh(self, entries: int) -> int:
         """How many items the test of some entries counts as (`WorkThreads.run`)."""
@@ -121,7 +127,7 @@ class FileFilter:
             return entries
         columns = self._partition_bounds(entries)
         row_count = entries.column("row_count").combine_chunks()
-        if self.needs_statistics:
+        if self.statistic_columns:
             statistics = entries.column("statistics").combine_chunks()
             schema_ids = entries.column("schema_id").combine_chunks()
             for column_id, column in self.statistic_columns.items():
@@ -138,6 +144,9 @@ class FileFilter:
         if self.buckets is not None:
             wanted = pa.array(sorted(self.buckets), pa.int32())
             conditions.append(pc.is_in(entries.column("bucket"), value_set=wanted))
+        if self.levels is not None:
+            wanted = pa.array(sorted(self.levels), pa.int32())
+            conditions.append(pc.is_in(entries.column("level"), value_set=wanted))
         if self.first_key is not None:
             conditions.append(pc.fill_null(pc.greater_equal(entries.column("max_key"), self.first_key), True))
         if self.last_key is not None:
@@ -246,6 +255,8 @@ async def make_filter(
         partition_types=types,
         partition_ids=partition_ids,
         statistic_columns={field_id(field): field for field in schema.arrow if field_id(field) in statistic_ids},
+        levels=frozenset(request.levels) or None,
+        with_statistics=request.with_statistics,
     )
 
 

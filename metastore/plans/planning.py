@@ -122,7 +122,7 @@ class Planner:
             parts = (await chunks.judged(self._threads)).stream(self._store, self._cache, self._threads)
         elif rows is not None:
             judged = await self._threads.run(rows.wanted.weigh(rows.entries.num_rows), rows.select)
-            parts = stream_sorted(judged, self._threads)
+            parts = stream_sorted(judged, self._threads, with_statistics=request.with_statistics)
         self._metrics.observe_seconds("plan_latency_seconds", self._clock.monotonic_s() - started_s)
         return PlanStream(header, parts)
 
@@ -300,7 +300,7 @@ def _is_narrow(wanted: FileFilter, snapshot: Snapshot, head: TableHead) -> bool:
 def _count_items(request: PlanRequest) -> int:
     """How many items of a request are checked one by one."""
     values = 0 if request.predicate is None else count_values(request.predicate)
-    return values + len(request.buckets) + len(request.partitions)
+    return values + len(request.buckets) + len(request.levels) + len(request.partitions)
 
 
 def _check_request(request: PlanRequest) -> PreparedPredicate | None:
@@ -328,6 +328,12 @@ def _check_request(request: PlanRequest) -> PreparedPredicate | None:
             raise invalid(name, value, "A range says itself which snapshots added its files: leave it out.")
     for bucket in request.buckets:
         check_number("buckets", bucket, 0, 2**31 - 1)
+    if request.levels and isinstance(request.at, InRange):
+        raise invalid("levels", request.levels[:10], "A range lists what its snapshots added: leave it out.")
+    for level in request.levels:
+        check_number("levels", level, 0, 2**31 - 1)
+    if request.with_statistics and request.log:
+        raise invalid("with_statistics", True, "A plan of the log lists no statistics: leave it out.")
     if len(request.partitions) > _MAX_LISTED_PARTITIONS:
         raise invalid("partitions", f"{len(request.partitions)} partitions", "Give at most 100,000; or leave them out.")
     for partition in request.partitions:

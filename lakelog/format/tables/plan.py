@@ -63,6 +63,8 @@ class PlanRequest:
             have emitted, in files that may no longer be live.
         log: With a range: list the files with the rows that its snapshots bring to the external log (`Snapshot.log`),
             instead of their data files. A snapshot whose log is its changelog has no files while that is pending.
+        levels: Only files of these levels; empty: of all.
+        with_statistics: Also list the column statistics of the files, in the column `STATISTICS_FIELD`.
     """
 
     table_uuid: str
@@ -77,6 +79,8 @@ class PlanRequest:
     added_after: int = 0
     baseline: bool = False
     log: bool = False
+    levels: tuple[int, ...] = ()
+    with_statistics: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,8 +107,8 @@ class Plan(PlanHeader):
     """The files that a read must consider.
 
     Args:
-        files: One row per file, with the columns of `lakelog.format.tables.files.FILE_SCHEMA`, ordered by (partition,
-            bucket, order snapshot, order ordinal).
+        files: One row per file, with the columns of `lakelog.format.tables.files.FILE_SCHEMA`, and with
+            `STATISTICS_FIELD` if it was requested; ordered by (partition, bucket, order snapshot, order ordinal).
     """
 
     files: pa.Table
