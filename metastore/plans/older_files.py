@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from lakelog.format.tables.evolution import ADDED_SINCE_KEY, ENCODED_SINCE_KEY
 
 from lakelog.format.keys.encoding import encode_value
 from lakelog.format.tables.prune import ColumnBounds
 from lakelog.format.types.defaults import initial_default
+from lakelog.format.types.evolution import ADDED_SINCE_KEY, ENCODED_SINCE_KEY
 
 
 def adapt_bounds(bounds: ColumnBounds, field: pa.Field, schema_ids: pa.Array, row_count: pa.Array) -> ColumnBounds:

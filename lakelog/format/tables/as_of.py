@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakelog.format.tables.evolution import find_renames
 from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.evolution import find_renames
 from lakelog.format.types.schema import TableSchema
 from lakelog.options.column_options import rename_in_options
 

@@ -139,7 +139,8 @@ class AlteredModel:
     def put(self, rows: Sequence[Row]) -> None:
         for row in rows:
             if self.keyed:
-                self.remove(lambda other, key=row[0]: other[0] == key)
+                key = row[0]
+                self.rows = [other for other in self.rows if other[0] != key]
             self.rows.append(row)
 
     def remove(self, holds: Callable[[Row], bool]) -> int:

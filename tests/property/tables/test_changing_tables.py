@@ -268,8 +268,8 @@ class ChangingTables(RuleBasedStateMachine):
             assert found.count() == sum(row[column.number] == value for row in self.model.rows)
 
     def teardown(self) -> None:
-        if getattr(self, "open", None) is not None:
-            self.open[0].abandon()
+        if (waiting := getattr(self, "open", None)) is not None:
+            waiting[0].abandon()
         if hasattr(self, "table"):
             self.catalog.drop_table(self.table.name)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from lakelog.format.tables.evolution import ColumnRoles, evolve, next_field_id
 
 from lakelog.format.filter.condition import parse_filter
 from lakelog.format.types.column_changes import AddColumn, ColumnChange, DropColumn, RenameColumn, WidenColumn
+from lakelog.format.types.evolution import ColumnRoles, evolve, next_field_id
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.storage.objects.memory import MemoryStore
 from lakelog.storage.parquet.live_file import LiveFile
