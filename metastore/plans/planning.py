@@ -20,10 +20,10 @@ from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.commit.facts import TableHead
 from lakelog.format.keys.encoding import MAX_PARTITION_BYTES
 from lakelog.format.retention.retained import check_retained, to_expired
-from lakelog.format.tables.as_of import as_of
 from lakelog.format.tables.plan import AtSnapshot, AtTag, AtTime, InRange, PlanHeader, PlanRequest
 from lakelog.format.tables.prune import PreparedPredicate
 from lakelog.format.tables.snapshot import Snapshot
+from lakelog.format.tables.table import as_of
 from lakelog.format.types.schema import TableSchema
 from lakelog.recently_used import RecentlyUsed
 from lakelog.serving.edge.fair_room import FairRoom
