@@ -8,7 +8,7 @@ import subprocess
 import sys
 import uuid
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -23,6 +23,7 @@ from lakelog.spark.batch.deletion_vectors import SectionVectorCache
 from lakelog.spark.connection import SparkConnection, make_connection, open_metastore
 from lakelog.spark.executor_check import VERSION, VERSION_PROPERTY
 from lakelog.spark.java.table_stream import read_by_java
+from lakelog.spark.older_files.native_versions import NativeVersions
 from lakelog.spark.session.frames import FrameCache
 from lakelog.spark.session.gateway import was_forked_beside_channels
 from lakelog.spark.session.remote import is_remote, make_remote_connection
@@ -46,6 +47,7 @@ class Installation:
     connection: SparkConnection
     deletion_vectors: SectionVectorCache
     frames: FrameCache
+    native_versions: NativeVersions = field(default_factory=NativeVersions)
 
     @cached_property
     def attempts_ahead(self) -> AttemptsAhead:
