@@ -17,10 +17,15 @@ from lakelog.spark.batch.row_layout import bring_to_types
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.parquet.writer import plan_file_schema
 from lakelog.writes.row_changes.assignments import check_updated_columns, find_field
-from lakelog.writes.row_changes.clauses import Action, Clause, Literal
+from lakelog.writes.row_changes.clauses import Action, Clause, Literal, Rows
 from lakelog.writes.row_changes.merging import MATCHED_TWICE, show_rows
 from lakelog.writes.row_changes.plan import SOURCE_NAME, TARGET_NAME
 
+_SIDES: Final = {
+    Rows.MATCHED: (SOURCE_NAME, TARGET_NAME),
+    Rows.NOT_MATCHED: (SOURCE_NAME,),
+    Rows.NOT_MATCHED_BY_SOURCE: (TARGET_NAME,),
+}
 ACTION_COLUMN: Final = "lakelog_action"
 _SHOWN: Final = 6
 _KINDS: Final = {
@@ -49,7 +54,7 @@ class Outputs:
         schema = plan_file_schema(self.info.schema, with_row_kind=False)
         found = []
         for number, clause in enumerate(self.clauses):
-            mine = with_bare_names(rows.where(f"`{ACTION_COLUMN}` = {number}"))
+            mine = with_bare_names(rows.where(f"`{ACTION_COLUMN}` = {number}"), clause)
             columns = [value.alias(name) for name, value in self._values(clause).items()]
             kind = sf.lit(_KINDS[clause.action]).alias(ROW_KIND_COLUMN)
             typed = bring_to_types(mine.select(*columns, kind), schema, None, fill_missing=True)
@@ -139,10 +144,10 @@ class Outputs:
         return {name: sf.col(f"{SOURCE_NAME}.{quote(by_name[name.casefold()])}") for name in names}
 
 
-def with_bare_names(rows: DataFrame) -> DataFrame:
-    """Adds the columns that only one of `source` and `target` has, so that they need no name before them."""
+def with_bare_names(rows: DataFrame, clause: Clause) -> DataFrame:
+    """Adds the columns that only one of the sides of a clause has, so that they need no name before them."""
     fields: dict[str, list[str]] = {}
-    for side in (SOURCE_NAME, TARGET_NAME):
+    for side in _SIDES[clause.rows]:
         if side in rows.columns:
             for name in rows.schema[side].dataType.names:  # type: ignore[attr-defined]
                 fields.setdefault(name, []).append(f"{side}.{quote(name)}")

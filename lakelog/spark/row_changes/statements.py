@@ -178,24 +178,24 @@ def _as_struct(rows: DataFrame, name: str) -> DataFrame:
     return rows.select(sf.struct(*[quoted(each) for each in rows.columns]).alias(name))
 
 
-def _join(source: DataFrame, target: DataFrame, condition: Column, clauses: Sequence[Clause]) -> DataFrame:
+def _join(source: DataFrame, target: DataFrame, on: Column, clauses: Sequence[Clause]) -> DataFrame:
     """The pairs of rows, and rows without another one where clauses ask for them; with the number of their clause."""
     kinds = {clause.rows for clause in clauses}
     new, left = Rows.NOT_MATCHED in kinds, Rows.NOT_MATCHED_BY_SOURCE in kinds
     how = "full" if new and left else "left" if new else "right" if left else "inner"
-    joined = _as_struct(source, SOURCE_NAME).join(_as_struct(target, TARGET_NAME), condition, how)
+    joined = _as_struct(source, SOURCE_NAME).join(_as_struct(target, TARGET_NAME), on, how)
     holds = {
         Rows.MATCHED: f"{SOURCE_NAME} IS NOT NULL AND {TARGET_NAME} IS NOT NULL",
         Rows.NOT_MATCHED: f"{TARGET_NAME} IS NULL",
         Rows.NOT_MATCHED_BY_SOURCE: f"{SOURCE_NAME} IS NULL",
     }
-    branches = []
-    for number, clause in enumerate(clauses):
-        condition_text = "" if clause.condition is None else f" AND ({clause.condition})"
-        branches.append(f"WHEN {holds[clause.rows]}{condition_text} THEN {number}")
     columns = joined.columns
-    named = with_bare_names(joined)
-    return named.withColumn(ACTION_COLUMN, sf.expr(f"CASE {' '.join(branches)} END")).select(*columns, ACTION_COLUMN)
+    for number, clause in enumerate(clauses):
+        condition = sf.expr(f"{holds[clause.rows]} AND ({'true' if clause.condition is None else clause.condition})")
+        tested = with_bare_names(joined, clause).withColumn(f"lakelog_clause_{number}", condition)
+        joined = tested.select(*joined.columns, f"lakelog_clause_{number}")
+    branches = [f"WHEN lakelog_clause_{number} THEN {number}" for number in range(len(clauses))]
+    return joined.withColumn(ACTION_COLUMN, sf.expr(f"CASE {' '.join(branches)} END")).select(*columns, ACTION_COLUMN)
 
 
 def _to_condition(on: str | Sequence[str]) -> Column:

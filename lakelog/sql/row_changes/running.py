@@ -10,7 +10,7 @@ from lakelog.format.filter.tokens import Source, split_tokens
 from lakelog.options.declared.reads_and_writes import COMMIT_USER
 from lakelog.options.values import WriteOptions
 from lakelog.sdk.row_changes import RowChanges
-from lakelog.sdk.tables.row_changes import CountedWrite
+from lakelog.sdk.tables.row_changes import CountedWrite, change_rows
 from lakelog.sql.named_tables import NamedTables
 from lakelog.sql.statements import ChangedTable, Delete, Merge, Truncate, Update
 from lakelog.writes.commit_options import CommitOptions, read_guards
@@ -29,8 +29,8 @@ def run_update(names: NamedTables, statement: Update) -> tuple[Table, CountedWri
     table = names.table(statement.table.name)
     where = find_condition(statement.table, statement.where)
     own = Names(target=_names_of(statement.table))
-    done = table.change_rows(
-        "UPDATE", lambda changes: changes.update(statement.set, where, None, own), _to_commit(statement.table)
+    done = change_rows(
+        table, "UPDATE", lambda changes: changes.update(statement.set, where, None, own), _to_commit(statement.table)
     )
     return table, done
 
@@ -59,7 +59,7 @@ def run_merge(names: NamedTables, statement: Merge) -> tuple[Table, CountedWrite
             changes.rely_on(read[table.uuid])
         return changes.merge(rows, statement.on, clauses, None, own)
 
-    return table, table.change_rows("MERGE", merge, _to_commit(statement.table))
+    return table, change_rows(table, "MERGE", merge, _to_commit(statement.table))
 
 
 def run_delete(names: NamedTables, statement: Delete) -> tuple[Table, CountedWrite]:
