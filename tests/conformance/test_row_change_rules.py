@@ -1,4 +1,4 @@
-"""The rules of rows by condition (semantics 8.10 and on): through the SDK, SQL and, with a key, Spark."""
+"""The rules of rows by condition (semantics 8.10 and on): through the SDK, SQL and Spark."""
 
 from __future__ import annotations
 
@@ -85,9 +85,7 @@ def way(request: pytest.FixtureRequest, catalog: Catalog) -> Way:
 
 
 @pytest.fixture(params=["keyed", "append"])
-def table(request: pytest.FixtureRequest, catalog: Catalog, way: Way) -> Table:
-    if request.param == "append" and isinstance(way, SparkWay):
-        pytest.skip("Spark changes rows by their keys")
+def table(request: pytest.FixtureRequest, catalog: Catalog) -> Table:
     catalog.create_database("conformance", if_not_exists=True)
     key = ["k"] if request.param == "keyed" else []
     made = catalog.create_table(f"conformance.changed{next(_numbers)}", SCHEMA, primary_key=key)

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from lakelog.errors import InvalidArgument
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
+from lakelog.spark.batch.live_rows import PATH_COLUMN, ROW_COLUMN
 from lakelog.spark.batch.row_layout import bring_to_types
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.parquet.writer import plan_file_schema
@@ -50,15 +51,19 @@ class Outputs:
     source_columns: tuple[str, ...] | None
 
     def to_rows(self, rows: DataFrame) -> list[DataFrame]:
-        """What each clause writes: the table's columns with its types, and `_row_kind`."""
-        schema = plan_file_schema(self.info.schema, with_row_kind=False)
+        """What each clause writes: the table's columns with its types; in a keyed table last `_row_kind`."""
+        is_keyed = bool(self.info.schema.primary_key)
+        schema = plan_file_schema(self.info.schema, with_row_kind=False) if is_keyed else self.info.schema.arrow
         found = []
         for number, clause in enumerate(self.clauses):
             mine = with_bare_names(rows.where(f"`{ACTION_COLUMN}` = {number}"), clause)
+            if clause.action is Action.DELETE and not is_keyed:
+                # Its place is all that is needed.
+                mine = mine.where("false")
             columns = [value.alias(name) for name, value in self._values(clause).items()]
-            kind = sf.lit(_KINDS[clause.action]).alias(ROW_KIND_COLUMN)
-            typed = bring_to_types(mine.select(*columns, kind), schema, None, fill_missing=True)
-            found.append(typed.toDF(*schema.names, ROW_KIND_COLUMN))
+            kinds = [sf.lit(_KINDS[clause.action]).alias(ROW_KIND_COLUMN)] if is_keyed else []
+            typed = bring_to_types(mine.select(*columns, *kinds), schema, None, fill_missing=True)
+            found.append(typed.toDF(*schema.names, *([ROW_KIND_COLUMN] if is_keyed else [])))
         return found
 
     def check_once(self, rows: DataFrame) -> None:
@@ -67,12 +72,18 @@ class Outputs:
         Raises:
             InvalidArgument: One is; names some.
         """
-        key = self.info.schema.primary_key
         if self.source_columns is None:
             return
-        whole = functools.reduce(DataFrame.unionAll, self.to_rows(rows)).select(*map(quoted, key))
+        key = self.info.schema.primary_key
+        if key:
+            changed = functools.reduce(DataFrame.unionAll, self.to_rows(rows))
+            again = changed.groupBy(*map(quoted, key)).count().where("count > 1").drop("count")
+        else:
+            counted = rows.where(f"`{ROW_COLUMN}` IS NOT NULL").groupBy(PATH_COLUMN, ROW_COLUMN)
+            places = counted.agg(sf.count("*").alias("count"), sf.first(TARGET_NAME).alias(TARGET_NAME))
+            again = places.where("count > 1").select(f"{TARGET_NAME}.*")
         with lakelog_errors():
-            twice = whole.groupBy(*map(quoted, key)).count().where("count > 1").drop("count").limit(_SHOWN).toArrow()
+            twice = again.limit(_SHOWN).toArrow()
         if twice.num_rows:
             raise InvalidArgument(
                 f"Several rows of the source would change or make one row of {self.info.name}, so its new values are "
