@@ -1,7 +1,7 @@
 """One change of rows by Spark: what is read, computed, checked and committed, again where another commit came first.
 
-1. The rows that a clause applies to are computed once (`localCheckpoint`), since a source may give other rows when it is
-   computed again. If an executor with some of them is lost, the statement fails, and nothing of it is visible.
+1. The rows that a clause applies to are computed once (`localCheckpoint`), since a source may give other rows when it
+   is computed again. If an executor with some of them is lost, the statement fails, and nothing of it is visible.
 2. What is written relies on the rows that were read. In a table with a primary key the commit guards the buckets that
    it writes to, since the snapshot before the read; in an append table the files whose rows it removes must be live.
    Where an insert relies on no row being anywhere, the whole table must be unchanged.
