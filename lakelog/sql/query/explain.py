@@ -17,7 +17,7 @@ from lakelog.sql.named_tables import NamedTables
 from lakelog.sql.query.duckdb_query import DescribedQuery, describe_query
 from lakelog.sql.query.file_functions import OpenFiles
 from lakelog.sql.query.query import SelectPlan, TableUse, needed_columns, pushed_filter
-from lakelog.sql.row_changes.running import find_condition
+from lakelog.sql.row_changes.running import find_condition, find_names
 from lakelog.sql.statements import CreateTableAs, Delete, Explain, Insert, Merge, Query, Update, Values
 from lakelog.storage.parquet.live_file import LiveFile
 from lakelog.writes.row_changes.clauses import Literal
@@ -101,7 +101,9 @@ def _find_query(statement: Query | Insert | CreateTableAs | Delete | Update | Me
 def _explain_changes(names: NamedTables, statement: Delete | Update | Merge) -> Iterable[Step]:
     table = names.table(statement.table.name)
     shown = names.shown_name(statement.table.name, table)
-    where = None if isinstance(statement, Merge) else find_condition(statement.table, statement.where)
+    where = None
+    if not isinstance(statement, Merge):
+        where = find_condition(find_names(statement.table, table), statement.where)
     whole, scan = table.scan(), table.scan(filter=where)
     facts = {"snapshot": str(scan.snapshot_id) if scan.snapshot_id else "none yet"}
     facts |= _count(scan.files, whole.files)
