@@ -41,8 +41,8 @@ def to_deletion(condition: Condition, params: Parameters | None) -> str:
     sql = to_condition(condition, params)
     if sql is None or not sql.strip():
         raise InvalidArgument(
-            "delete_where needs a condition, as filter='id = 7'. To delete all rows, give 'true', or overwrite the table "
-            "with no rows.",
+            "delete_where needs a condition, as filter='id = 7'. To delete all rows, give 'true', or overwrite the "
+            "table with no rows.",
             metadata={"field": "filter"},
         )
     return sql

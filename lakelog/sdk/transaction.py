@@ -378,8 +378,8 @@ class TransactionTable:
         transaction._check_open()
         if write.was_written:
             raise InvalidArgument(
-                f"{write.info.name} was written to before in this transaction, and delete_where looks only at rows that "
-                "are committed. Delete first, or in a transaction of its own.",
+                f"{write.info.name} was written to before in this transaction, and delete_where looks only at rows "
+                "that are committed. Delete first, or in a transaction of its own.",
                 metadata={"table": str(write.info.name)},
             )
         if write.info.schema.primary_key:

@@ -81,7 +81,8 @@ def check_takes_deletes(info: TableInfo) -> None:
         why = f"its merge engine, {FIRST_ROW}, keeps the first row of each key for good"
     if why:
         raise InvalidArgument(
-            f"No row of {info.name} can be deleted: {why}. Overwrite the table, or partitions of it, without these rows.",
+            f"No row of {info.name} can be deleted: {why}. Overwrite the table, or partitions of it, without these "
+            "rows.",
             metadata={"table": str(info.name)},
         )
 

@@ -54,8 +54,8 @@ def _check_removed_rows(change: Change, max_files: int) -> None:
         raise invalid(
             "remove",
             type(change.remove).__name__,
-            "Beside groups name the files to remove: rows are removed as they were read, and not whatever is there when "
-            "the commit takes effect.",
+            "Beside groups name the files to remove: rows are removed as they were read, and not whatever is there "
+            "when the commit takes effect.",
         )
     for group in change.groups:
         check_number("groups.bucket", group.bucket.bucket, 0, MAX_INT32)
@@ -65,7 +65,8 @@ def _check_removed_rows(change: Change, max_files: int) -> None:
             raise invalid(
                 "groups",
                 group.bucket.bucket,
-                "A group of an OVERWRITE has vector files, their deletion vector and counts only; a COMPACT does the rest.",
+                "A group of an OVERWRITE has vector files, their deletion vector and counts only; a COMPACT does the "
+                "rest.",
             )
         if not (group.vector_files and group.deletion_vector_path):
             raise invalid(

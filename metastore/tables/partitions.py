@@ -89,8 +89,8 @@ class PartitionRules:
             raise invalid(
                 "delete_count",
                 deletes.delete_count,
-                f"{head.name} has no primary key, so '{deletes.path[:200]}' can hold no deletes. Remove rows by an OVERWRITE "
-                "that names their positions.",
+                f"{head.name} has no primary key, so '{deletes.path[:200]}' can hold no deletes. Remove rows by an "
+                "OVERWRITE that names their positions.",
             )
         if path is not None and not await self.has_key(transaction, head):
             raise invalid(

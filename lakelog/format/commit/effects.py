@@ -31,8 +31,8 @@ def apply_change(
 ) -> tuple[TableHead, Snapshot | None]:
     """Returns the head after a change, and the snapshot it makes: None if there is nothing to commit. Pure.
 
-    A file that is moved or gets a deletion vector counts as one removed and one added. Rows that an OVERWRITE removes by
-    position stay among the rows in live files until a compaction drops them; they are not counted as added again.
+    A file that is moved or gets a deletion vector counts as one removed and one added. Rows that an OVERWRITE removes
+    by position stay among the rows in live files until a compaction drops them; they are not counted as added again.
 
     Args:
         request: The commit.

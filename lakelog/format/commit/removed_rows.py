@@ -37,8 +37,8 @@ def rebase_removed_rows(change: Change, head: TableHead, facts: CompactionFacts)
     """
     if facts.keyed:
         raise InvalidArgument(
-            f"The change of {head.name} removes rows by their positions, but the table has a primary key: commit deletes "
-            "of their keys instead.",
+            f"The change of {head.name} removes rows by their positions, but the table has a primary key: commit "
+            "deletes of their keys instead.",
             reason="TABLE_HAS_KEY",
             metadata={"field": "groups.vector_files", "value": str(len(change.groups)), "table": head.name},
         )
@@ -77,8 +77,8 @@ def _check_file(number: int, group: CompactionGroup, file: FileFacts, count: int
         what = f"names '{file.path}', which is in another bucket than its own, {group.bucket.bucket}"
     elif not file.delete_count <= count <= file.row_count:
         what = (
-            f"leaves {count} rows of '{file.path}' out, which has {file.row_count} rows; {file.delete_count} of them are "
-            "removed already, and stay so"
+            f"leaves {count} rows of '{file.path}' out, which has {file.row_count} rows; {file.delete_count} of them "
+            "are removed already, and stay so"
         )
     if what:
         raise InvalidArgument(

@@ -84,12 +84,12 @@ class TableWrites(TableHandle):
 
         In an append table the rows are left out from then on: the commit, an overwrite, writes their positions and no
         rows. Files of partitions that fulfil a condition on partition columns alone are removed without being read. The
-        next compaction of a file drops its rows. Streams show such a commit as any overwrite (semantics 5.2). In a table
-        with a primary key the rows are found and deleted by their keys, as `delete` does; streams show that.
+        next compaction of a file drops its rows. Streams show such a commit as any overwrite (semantics 5.2). In a
+        table with a primary key the rows are found and deleted by their keys, as `delete` does; streams show that.
 
-        If another commit has changed these rows first (in a table with a primary key: the same buckets), it looks again,
-        for about 15 seconds. In an append table only files that came meanwhile are read again. Rows that are added
-        meanwhile stay.
+        If another commit has changed these rows first (in a table with a primary key: the same buckets), it looks
+        again, for about 15 seconds. In an append table only files that came meanwhile are read then. Rows that are added
+        meanwhile may stay.
 
         Args:
             filter: An SQL condition, as of `scan`. It is required: `overwrite([])` empties a table.
@@ -100,7 +100,8 @@ class TableWrites(TableHandle):
             The result of the commit, and how many rows it deleted.
 
         Raises:
-            InvalidArgument: The condition is not possible, or the table takes no deletes (`ignore-delete`, `first-row`).
+            InvalidArgument: The condition is not possible, or the table takes no deletes (`ignore-delete`,
+                `first-row`).
             CommitConflict: As for all writes, and if others came first 20 times.
         """
         condition, known = to_deletion(filter, params), KnownRows()
@@ -108,7 +109,9 @@ class TableWrites(TableHandle):
         def delete() -> DeleteResult:
             counts: list[int] = []
             result = self._write(
-                "delete_where", lambda table_write: counts.append(table_write._delete_where(condition, known)), commit
+                "delete_where",
+                lambda table_write: counts.append(table_write._delete_where(condition, known)),
+                commit,
             )
             deleted = None if result.already_applied else counts[0]
             return DeleteResult(result.snapshot_id, result.already_applied, deleted)

@@ -68,8 +68,8 @@ def find_removed_rows(
         count = len(by_path.get(file.path, ()))
         if count != file.delete_count:
             raise DataCorrupted(
-                f"Deletion vectors {store.location}{path} name {count} rows of {file.path}, and {file.delete_count} were "
-                "committed. Restore the file from a backup.",
+                f"Deletion vectors {store.location}{path} name {count} rows of {file.path}, and {file.delete_count} "
+                "were committed. Restore the file from a backup.",
                 metadata={"path": path},
             )
     result = tuple(by_path[file.path] for file in files)
