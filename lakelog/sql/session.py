@@ -13,16 +13,17 @@ from lakelog.annotations import Parameters
 from lakelog.arguments import check_text
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter.parameters import bind_parameters
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.frames import to_pandas, to_polars
 from lakelog.options.declared.reads_and_writes import DYNAMIC_PARTITION_OVERWRITE
 from lakelog.sdk.grants import Grants
 from lakelog.sdk.html_table import to_html
+from lakelog.sql.alter_columns import resolve_defaults
 from lakelog.sql.create_as import create_table_as
 from lakelog.sql.create_table import to_create_sql
 from lakelog.sql.named_tables import NamedTables
 from lakelog.sql.parser import parse_statement
 from lakelog.sql.procedures import run_call
-from lakelog.sql.query.system_tables import describe_columns
 from lakelog.sql.row_changes.running import (
     describe_counts,
     read_write_options,
@@ -32,6 +33,7 @@ from lakelog.sql.row_changes.running import (
     run_update,
 )
 from lakelog.sql.statements import (
+    AlterColumns,
     AlterOptions,
     Call,
     CreateDatabase,
@@ -60,6 +62,7 @@ from lakelog.sql.statements import (
 )
 from lakelog.sql.values import to_rows, to_value
 from lakelog.sql.word_reader import to_source
+from lakelog.system_tables.metadata.definition import describe_columns
 from lakelog.writes.commit_options import CommitOptions, Guards, read_guards
 from lakelog.writes.ingest import to_batches
 from lakelog.writes.overwrite import to_static_partition
@@ -173,9 +176,10 @@ class SqlSession(NamedTables):
             case AlterOptions():
                 table = self.table(statement.name).alter(set=statement.set, unset=statement.unset)
                 return SqlResult(f"Options of {self.shown_name(statement.name, table)} changed.")
+            case AlterColumns():
+                return self._alter_columns(statement)
             case DescribeTable():
-                described = describe_columns(self.table(statement.name).info.schema)
-                return SqlResult(rows=described.drop_columns(["schema_id", "field_id"]))
+                return SqlResult(rows=self._describe(statement.name))
             case ShowCreateTable():
                 table = self.table(statement.name)
                 return SqlResult(rows=pa.table({"statement": [create_sql_of(table)]}))
@@ -194,6 +198,13 @@ class SqlSession(NamedTables):
                 return SqlResult(rows=explain(self, statement))
             case _:
                 return self._run_on_database(statement)
+
+    def _describe(self, name: Name) -> pa.Table:
+        system_table = self.system_table(name)
+        if system_table is None:
+            return describe_columns(self.table(name).info.schema).drop_columns(["schema_id", "field_id"])
+        schema = TableSchema(0, assign_field_ids(system_table.schema))
+        return describe_columns(schema).drop_columns(["schema_id", "field_id"])
 
     def _run_on_grants(self, statement: GrantTo | RevokeFrom | ShowGrants) -> SqlResult:
         grants = Grants(self.catalog.metastore)
@@ -244,6 +255,17 @@ class SqlSession(NamedTables):
             comment=statement.comment,
         )
         return SqlResult(f"Table {table.name} {'exists now' if statement.if_not_exists else 'created'}.")
+
+    def _alter_columns(self, statement: AlterColumns) -> SqlResult:
+        table = self.table(statement.name)
+        changes = statement.changes
+        if statement.source is not None:
+            changes = resolve_defaults(statement.source, changes, table.info.schema)
+        altered = table.alter(columns=changes, comment=statement.comment)
+        shown = self.shown_name(statement.name, table)
+        if not changes:
+            return SqlResult(f"The comment of {shown} changed.")
+        return SqlResult(f"Columns of {shown} changed: schema {altered.info.schema.schema_id}.")
 
     def _create_table_as(self, statement: CreateTableAs) -> SqlResult:
         name = self.full_name(statement.name)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakelog.format.filter.syntax import Syntax
 from lakelog.format.filter.tokens import Source
+from lakelog.format.types.column_changes import ColumnChange
 from lakelog.writes.row_changes.clauses import Assignments, Clause
 
 
@@ -125,6 +126,23 @@ class AlterOptions:
     name: Name
     set: Mapping[str, str] = field(default_factory=dict)
     unset: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AlterColumns:
+    """ALTER TABLE ... ADD, DROP, RENAME or ALTER COLUMN, or COMMENT ON TABLE.
+
+    Args:
+        name: The table.
+        changes: In their order; the default of a `SetDefault` is as it was written.
+        comment: The table's new comment; None: it stays.
+        source: The text that contains the defaults.
+    """
+
+    name: Name
+    changes: tuple[ColumnChange, ...] = ()
+    comment: str | None = None
+    source: Source | None = None
 
 
 @dataclass(frozen=True)
@@ -316,6 +334,7 @@ Statement = (
     | CreateTableAs
     | DropTable
     | AlterOptions
+    | AlterColumns
     | DescribeTable
     | ShowCreateTable
     | GrantTo

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, NoReturn
 
 from lakelog.format.filter.syntax import ExpressionParser, Syntax
@@ -85,13 +86,19 @@ class WordReader:
         """Takes a table's name, with or without its database and catalog."""
         first = self.take_identifier("a table")
         if not self.accept("."):
-            return Name(None, first)
+            return self._with_system_table(Name(None, first))
         name = Name(first, self.take_identifier("a table"))
         if self.accept("."):
             name = Name(name.table, self.take_identifier("a table"), first)
         if self.peek().word == ".":
             self.fail("A table's name has at most three parts: catalog.database.table.")
-        return name
+        return self._with_system_table(name)
+
+    def _with_system_table(self, name: Name) -> Name:
+        """The name with `$files` or so, if that comes next."""
+        if not self.accept("$"):
+            return name
+        return replace(name, table=f"{name.table}${self.take_identifier('a system table')}")
 
     def take_identifiers(self, what: str) -> tuple[str, ...]:
         """Takes names in parentheses."""
@@ -189,7 +196,7 @@ class WordReader:
 
 
 _AFTER_TYPE: Final = frozenset(
-    {"NOT", "NULL", "COMMENT", "PRIMARY", "DEFAULT", "GENERATED", "CHECK", "REFERENCES", "UNIQUE"}
+    {"NOT", "NULL", "COMMENT", "PRIMARY", "DEFAULT", "GENERATED", "CHECK", "REFERENCES", "UNIQUE", "FIRST", "AFTER"}
 )
 _EXPRESSION_DEPTHS: Final = {"(": 1, "[": 1, "CASE": 1, ")": -1, "]": -1, "END": -1}
 _DEPTHS: Final = {"(": 1, "<": 1, ")": -1, ">": -1}

@@ -79,7 +79,7 @@ def to_constant(value: object, name: str) -> str:
     Raises:
         InvalidArgument: It is of no such type.
     """
-    text = _constant_text(_to_plain(value, name), name)
+    text = to_constant_text(_to_plain(value, name), name)
     return f" {text} "
 
 
@@ -126,7 +126,12 @@ def _to_plain(value: object, name: str) -> object:
     return value
 
 
-def _constant_text(value: object, name: str) -> str:
+def to_constant_text(value: object, name: str) -> str:
+    """A Python value as a constant of SQL. Pure.
+
+    Raises:
+        InvalidArgument: SQL has no such constant; names the parameter.
+    """
     if value is None:
         return "NULL"
     if isinstance(value, bool):

@@ -19,6 +19,7 @@ from pyarrow import types as pt
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.types.convert import ValueLost, convert_values, find_mismatch
+from lakelog.format.types.defaults import fill_left_out, write_default
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.format.types.time_text import to_time_texts
 
@@ -42,7 +43,7 @@ def cast_batch(
     Args:
         batch: The input, with any Arrow types.
         schema: The table's columns with canonical types (`lakelog.format.types.types`).
-        fill_missing: Nullable columns that the input leaves out become NULL; else they are an error.
+        fill_missing: Nullable columns without a default that the input leaves out become NULL; else they are an error.
 
     Returns:
         A batch or table, as given, of exactly `schema`; columns that fit are not copied.
@@ -59,7 +60,7 @@ def cast_batch(
     columns: list[pa.Array | pa.ChunkedArray] = []
     for field in schema:
         if field.name not in names:
-            columns.append(pa.nulls(batch.num_rows, field.type))
+            columns.append(fill_left_out(field, batch.num_rows))
             continue
         column = batch.column(field.name)
         if isinstance(column, pa.ChunkedArray):
@@ -96,6 +97,8 @@ def check_schema(
     left_out: list[tuple[str, str, str, str]] = []
     for field in expected:
         if field.name not in counts:
+            if write_default(field) is not None:
+                continue
             if not field.nullable:
                 lines.append((field.name, _type_text(field), "nothing", "add the column; it is NOT NULL"))
             elif not fill_missing:
