@@ -7,18 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.defaults import write_default
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.spark.batch.live_rows import PATH_COLUMN, ROW_COLUMN
 from lakelog.spark.batch.row_layout import bring_to_types
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.parquet.writer import plan_file_schema
-from lakelog.writes.row_changes.assignments import check_updated_columns, find_field
-from lakelog.writes.row_changes.clauses import Action, Clause, Literal, Rows
+from lakelog.writes.row_changes.assignments import check_updated_columns, default_of, find_field
+from lakelog.writes.row_changes.clauses import Action, Clause, ColumnDefault, Literal, Rows
 from lakelog.writes.row_changes.merging import MATCHED_TWICE, show_rows
 from lakelog.writes.row_changes.plan import SOURCE_NAME, TARGET_NAME
 
@@ -124,25 +126,35 @@ class Outputs:
             return own
         if clause.values is None:
             return self._all_of_source(clause)
-        given = {find_field(self.info, name).name: _to_column(value) for name, value in clause.values.items()}
+        given = {}
+        for name, value in clause.values.items():
+            field = find_field(self.info, name)
+            given[field.name] = self._default(field) if isinstance(value, ColumnDefault) else _to_column(value)
         if len(given) < len(clause.values):
             raise InvalidArgument(f"'{clause}' gives a column two values. Name each column once.")
         if clause.action is Action.UPDATE:
             check_updated_columns(self.info, tuple(given), f"'{clause}'")
             return {name: given.get(name, own[name]) for name in names}
-        missing = [field.name for field in self.info.schema.arrow if not field.nullable and field.name not in given]
-        if missing:
-            raise InvalidArgument(
-                f"'{clause}' leaves out '{missing[0]}' of {self.info.name}, which is NOT NULL. Give it a value.",
-                reason="SCHEMA_MISMATCH",
-                metadata={"table": str(self.info.name), "column": missing[0]},
-            )
-        return {name: given.get(name, sf.lit(None)) for name in names}
+        return {
+            field.name: given[field.name] if field.name in given else self._default(field)
+            for field in self.info.schema.arrow
+        }
+
+    def _default(self, field: pa.Field) -> Column:
+        return sf.lit(default_of(self.info, field).value.as_py())
 
     def _all_of_source(self, clause: Clause) -> Mapping[str, Column]:
         assert self.source_columns is not None, "only a merge has such clauses"
         by_name = {name.casefold(): name for name in self.source_columns}
-        missing = [name for name in self.info.schema.arrow.names if name.casefold() not in by_name]
+        may_default = clause.action is Action.INSERT
+        defaults = {
+            field.name: self._default(field)
+            for field in self.info.schema.arrow
+            if may_default and write_default(field) is not None
+        }
+        missing = [
+            name for name in self.info.schema.arrow.names if name.casefold() not in by_name and name not in defaults
+        ]
         if missing:
             raise InvalidArgument(
                 f"'{clause}' needs a column of the source for each one of {self.info.name}, and "
@@ -152,7 +164,12 @@ class Outputs:
                 metadata={"table": str(self.info.name), "column": missing[0]},
             )
         names = self.info.schema.arrow.names
-        return {name: sf.col(f"{SOURCE_NAME}.{quote(by_name[name.casefold()])}") for name in names}
+        return {
+            name: sf.col(f"{SOURCE_NAME}.{quote(by_name[name.casefold()])}")
+            if name.casefold() in by_name
+            else defaults[name]
+            for name in names
+        }
 
 
 def with_bare_names(rows: DataFrame, clause: Clause) -> DataFrame:

@@ -20,7 +20,6 @@ from lakelog.sql.query.query import SelectPlan, TableUse, needed_columns, pushed
 from lakelog.sql.row_changes.running import find_condition, find_names
 from lakelog.sql.statements import CreateTableAs, Delete, Explain, Insert, Merge, Query, Update, Values
 from lakelog.storage.parquet.live_file import LiveFile
-from lakelog.writes.row_changes.clauses import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,17 +110,13 @@ def _explain_changes(names: NamedTables, statement: Delete | Update | Merge) -> 
     facts = {"mode": type(statement).__name__.lower()}
     match statement:
         case Update():
-            facts |= {f"set {name}": _show_value(value) for name, value in statement.set.items()}
+            facts |= {f"set {name}": str(value) for name, value in statement.set.items()}
         case Merge():
             facts["on"] = statement.on
             facts |= {f"clause {number}": str(clause) for number, clause in enumerate(statement.clauses, 1)}
     facts["merge engine"] = _show_engine(table)
     facts["changelog"] = str(TableOptions(table.info.options).get(CHANGELOG_PRODUCER))
     yield "write", shown, facts
-
-
-def _show_value(value: object) -> str:
-    return "NULL" if isinstance(value, Literal) and value.value is None else str(value)
 
 
 def _explain_query(names: NamedTables, described: DescribedQuery) -> Iterable[Step]:

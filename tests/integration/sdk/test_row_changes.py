@@ -115,7 +115,7 @@ def test_random_changes_with_other_writers_are_as_in_a_dict(catalog: Catalog) ->
 
     def disturb() -> None:
         number = 0
-        while not stop.wait(0.05):
+        while not stop.wait(0.3):
             number += 1
             table.upsert(pa.table({"k": [100 + number % 7], "n": [number], "s": ["other"]}, schema=SCHEMA))
 

@@ -116,6 +116,6 @@ def test_explain_shows_what_would_be_done(session: SqlSession) -> None:
     facts = {(row["operation"], row["object"], row["fact"]): row["value"] for row in update}
     assert facts["scan", "shop.t", "filter"] == "id = 5"
     assert facts["scan", "shop.t", "files"].endswith("of 2")
-    assert (facts["write", "shop.t", "set v"], facts["write", "shop.t", "set s"]) == ("x.v + 1", "NULL")
+    assert (facts["write", "shop.t", "set v"], facts["write", "shop.t", "set s"]) == ("x.v + 1", "DEFAULT")
     assert session.execute("EXPLAIN DELETE FROM log").to_arrow().num_rows > 0
     assert _rows(session) == [(1, 10, "a"), (2, 20, "b"), (3, 30, "c")]
