@@ -29,7 +29,7 @@ from lakelog.spark.batch.table_read import read_table
 from lakelog.spark.batch.table_write import write
 from lakelog.spark.installation import installation_of
 from lakelog.spark.planning import plan_read
-from lakelog.spark.row_changes.joined_rows import matches_by_key
+from lakelog.spark.row_changes.joined_rows import find_equal_columns
 from lakelog.spark.row_changes.outputs import ACTION_COLUMN, Outputs
 from lakelog.spark.row_changes.removal import PLACE_COLUMNS, read_places, replace_rows
 from lakelog.spark.session.remote import check_not_remote
@@ -116,7 +116,9 @@ class _Change:
             return applied, None
         with _explaining(self._call):
             joined = self._join(info, functools.partial(self._read, info))
-            outputs = Outputs(info, self._clauses, None if self._source is None else tuple(self._source.columns))
+            source = self._source
+            names = () if source is None else find_equal_columns(info, self._on, source)[0]
+            outputs = Outputs(info, self._clauses, None if source is None else tuple(source.columns), names)
             # Wrong names and types are found before anything is computed.
             outputs.to_rows(joined)
             chosen = self._compute(info, joined)
@@ -159,7 +161,10 @@ class _Change:
     def _relies_on_all(self, info: TableInfo) -> bool:
         """Whether a row is inserted because no row of the table is like it, wherever that would be."""
         inserts = any(clause.action is Action.INSERT for clause in self._clauses)
-        return inserts and self._source is not None and not matches_by_key(info, self._on, self._source)[1]
+        if not inserts or self._source is None:
+            return False
+        names, is_all = find_equal_columns(info, self._on, self._source)
+        return not is_all or set(names) != set(info.schema.primary_key)
 
     def _write(self, info: TableInfo, outputs: Outputs, chosen: DataFrame, relies_on_all: bool) -> WriteResult:
         guarded: dict[str, Any] = dict(self._commit)

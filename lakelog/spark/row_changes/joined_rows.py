@@ -58,19 +58,15 @@ def to_condition(on: str | Sequence[str]) -> Column:
     return functools.reduce(Column.__and__, pairs)
 
 
-def matches_by_key(info: TableInfo, on: str | Sequence[str], source: DataFrame) -> tuple[bool, bool]:
-    """Whether a row of the source names the whole primary key of the table's row, and whether that is all of `on`."""
-    if not info.schema.primary_key:
-        return False, False
+def find_equal_columns(info: TableInfo, on: str | Sequence[str], source: DataFrame) -> tuple[tuple[str, ...], bool]:
+    """The table's columns that must equal one of the source, and whether that is all of `on`."""
     sides = Side("t", (TARGET_NAME,), info.schema.arrow), Side("s", (SOURCE_NAME,), to_arrow(source))
     try:
         found = bind_on(on, *sides, reads_all=True)
     except InvalidArgument:
         # Spark knows more than what is understood here.
-        return False, False
-    names = {each.target for each in found.equal}
-    key = set(info.schema.primary_key)
-    return key <= names, key == names and found.rest is None
+        return (), False
+    return tuple(each.target for each in found.equal), found.rest is None
 
 
 def check_whole_rows(info: TableInfo, clauses: Sequence[Clause], on: str | Sequence[str], source: DataFrame) -> None:
@@ -80,7 +76,11 @@ def check_whole_rows(info: TableInfo, clauses: Sequence[Clause], on: str | Seque
         InvalidArgument: It may get another one.
     """
     clause = next((each for each in clauses if each.action is Action.UPDATE and each.values is None), None)
-    if clause is not None and info.schema.primary_key and not matches_by_key(info, on, source)[0]:
+    if (
+        clause is not None
+        and info.schema.primary_key
+        and not set(info.schema.primary_key) <= set(find_equal_columns(info, on, source)[0])
+    ):
         raise InvalidArgument(
             f"'{clause}' could update the key of {info.name}: rows are not matched by it. Give on= the columns of the "
             f"key, {list(info.schema.primary_key)}, or name the columns to update.",

@@ -46,11 +46,13 @@ class Outputs:
         info: The table.
         clauses: The clauses, by number.
         source_columns: Names of the source's columns; None: there is no source.
+        matched_by: Columns by which messages name rows of a table without a key; empty: all.
     """
 
     info: TableInfo
     clauses: tuple[Clause, ...]
     source_columns: tuple[str, ...] | None
+    matched_by: tuple[str, ...] = ()
 
     def to_rows(self, rows: DataFrame) -> list[DataFrame]:
         """What each clause writes: the table's columns with its types; in a keyed table last `_row_kind`."""
@@ -84,6 +86,7 @@ class Outputs:
             counted = rows.where(f"`{ROW_COLUMN}` IS NOT NULL").groupBy(PATH_COLUMN, ROW_COLUMN)
             places = counted.agg(sf.count("*").alias("count"), sf.first(TARGET_NAME).alias(TARGET_NAME))
             again = places.where("count > 1").select(f"{TARGET_NAME}.*")
+            again = again.select(*map(quoted, self.matched_by)) if self.matched_by else again
         with lakelog_errors():
             twice = again.limit(_SHOWN).toArrow()
         if twice.num_rows:

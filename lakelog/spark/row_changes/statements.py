@@ -38,7 +38,9 @@ def update(
     """
     clause = Clause(Rows.MATCHED, Action.UPDATE, None, check_assignments("update", set))
     result, counts = change_rows(spark, name, "update", (clause,), lambda _, read: take_all_rows(read(where)), commit)
-    return UpdateResult(result.snapshot_id, result.already_applied, counts.get(Action.UPDATE, 0) if counts else None)
+    return UpdateResult(
+        result.snapshot_id, result.already_applied, None if counts is None else counts.get(Action.UPDATE, 0)
+    )
 
 
 def delete_where(
@@ -55,7 +57,9 @@ def delete_where(
     result, counts = change_rows(
         spark, name, "delete_where", (clause,), lambda _, read: take_all_rows(read(filter)), commit
     )
-    return DeleteResult(result.snapshot_id, result.already_applied, counts.get(Action.DELETE, 0) if counts else None)
+    return DeleteResult(
+        result.snapshot_id, result.already_applied, None if counts is None else counts.get(Action.DELETE, 0)
+    )
 
 
 def merge(

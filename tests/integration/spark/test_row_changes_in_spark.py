@@ -26,7 +26,7 @@ def table(request: pytest.FixtureRequest, make_table: MakeTable) -> Table:
     is_keyed = request.param == "keyed"
     table = make_table(SCHEMA, ("id",) if is_keyed else (), options={"bucket": "2"} if is_keyed else {})
     rows = [{"id": n, "v": n * 10, "price": None, "s": "abc"[n - 1]} for n in (1, 2, 3)]
-    table.upsert(pa.Table.from_pylist(rows, SCHEMA))
+    table.append(pa.Table.from_pylist(rows, SCHEMA))
     return table
 
 
