@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakelog.spark.batch.table_changes import changes
     from lakelog.spark.batch.table_read import read_table
     from lakelog.spark.batch.table_write import write
-    from lakelog.spark.installation import install
+    from lakelog.spark.installing import install
     from lakelog.spark.session.session import build_session
 
 __all__ = ["build_session", "changes", "install", "read_table", "write", "write_stream"]
@@ -24,7 +24,7 @@ __all__ = ["build_session", "changes", "install", "read_table", "write", "write_
 _HOMES: Final = {
     "build_session": "lakelog.spark.session.session",
     "changes": "lakelog.spark.batch.table_changes",
-    "install": "lakelog.spark.installation",
+    "install": "lakelog.spark.installing",
     "read_table": "lakelog.spark.batch.table_read",
     "write": "lakelog.spark.batch.table_write",
     "write_stream": "lakelog.spark.batch.streaming",
