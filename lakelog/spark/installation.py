@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -25,6 +25,11 @@ from lakelog.writes.attempts_ahead import AttemptsAhead
 _INSTALLATION_CONF: Final = "spark.lakelog.installation"
 """Names the installation in a session's conf, since sessions made from this one (those of streams) copy it."""
 
+CATALOG: Final = "lakelog"
+"""The name of the catalog of Spark that has the tables."""
+
+CATALOG_CONF: Final = f"spark.sql.catalog.{CATALOG}"
+
 _FIELD_IDS_CONF: Final = "spark.sql.parquet.fieldId.read.enabled"
 _CACHE_BYTES: Final = 256 << 20
 
@@ -36,6 +41,8 @@ class Installation:
     connection: SparkConnection
     deletion_vectors: SectionVectorCache
     frames: FrameCache
+    views: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    """The views that were made for a database and a prefix."""
 
     @cached_property
     def attempts_ahead(self) -> AttemptsAhead:

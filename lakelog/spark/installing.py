@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.arguments import parse_table_name
 from lakelog.errors import InvalidArgument
 from lakelog.spark.connection import SparkConnection, make_connection
-from lakelog.spark.installation import Installation, installation_of, make_installation
+from lakelog.spark.installation import CATALOG_CONF, Installation, installation_of, make_installation
 from lakelog.spark.java.batch_calls import BatchCalls
 from lakelog.spark.java.compiling import source_installer
 from lakelog.spark.java.table_stream import read_by_java
@@ -27,7 +27,6 @@ from lakelog.spark.source.marking import mark_remote_streams, mark_streams
 from lakelog.spark.source.options import SourceOptions
 
 _OLDEST_SPARK: Final = (4, 2)
-_CATALOG_CONF: Final = "spark.sql.catalog.lakelog"
 
 
 def install(
@@ -107,7 +106,7 @@ def _install_source(spark: SparkSession, name: str, installation: Installation) 
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     python = make_python_source(spark, installation.connection)
     installer.install(spark._jsparkSession, name, BatchCalls(spark, installation), python)
-    spark.conf.set(_CATALOG_CONF, "lakelog.Catalog")
+    spark.conf.set(CATALOG_CONF, "lakelog.Catalog")
     return True
 
 

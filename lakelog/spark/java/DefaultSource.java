@@ -111,6 +111,10 @@ public final class DefaultSource extends PythonDataSourceV2 {
       rules.add(new Replacing());
       methods.extraOptimizations_$eq(toSeq(rules));
     }
+
+    public Query query(SparkSession spark, String text, String catalog, List databases) throws Exception {
+      return new Query(spark, text, catalog, databases);
+    }
   }
 
   /** The table of a read or a write, which Spark makes without telling them apart. */

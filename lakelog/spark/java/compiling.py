@@ -20,7 +20,7 @@ SOURCES: Final = resources.files("lakelog.spark.java")
 _JAVA: Final = 8
 """The newest language that Janino knows; the compiled classes run in every newer Java."""
 
-_NAMED: Final = ("Driver.java", "DefaultSource.java", "Catalog.java")
+_NAMED: Final = ("Driver.java", "Query.java", "DefaultSource.java", "Catalog.java")
 """Classes that Spark finds by their names, each after those that it uses."""
 
 _compiling = threading.Lock()

@@ -88,7 +88,10 @@ def test_conditions_exclude_files(spark: SparkSession, make_table: MakeTable, pl
         table.append(put(k, k + 1))
     assert len(live_files(table)) == 3
     assert rows_of(load(spark, table).where("k >= 20").select("k")) == [(20,), (21,)]
-    assert rows_of(load(spark, table).where(sf.col("k").isin(1, 11) & (sf.length("w") == 1)).select("k")) == [(1,), (11,)]
+    assert rows_of(load(spark, table).where(sf.col("k").isin(1, 11) & (sf.length("w") == 1)).select("k")) == [
+        (1,),
+        (11,),
+    ]
     assert rows_of(load(spark, table, filter="k < 10", columns="v,k").where("k > 1")) == [(0, 2)]
     assert planned == [1, 2, 1]
 
