@@ -45,6 +45,9 @@ COMMENT_KEY: Final = b"comment"
 ENCODED_SINCE_KEY: Final = b"lakelog.encoded-since"
 """In the metadata of a column whose values got another encoding by a widening: the first schema with that encoding."""
 
+ADDED_SINCE_KEY: Final = b"lakelog.added-since"
+"""In the metadata of a top-level column that was added to a table: the first schema with it. Older files lack it."""
+
 MAX_CHANGES: Final = 1000
 """Changes in one request."""
 
@@ -242,6 +245,8 @@ class _Editor:
         numbered = assign_field_ids(pa.schema([bare]), self._next_id).field(0)
         self._next_id = 1 + max(_ids(numbered))
         metadata = dict(numbered.metadata)
+        if len(path) == 1:
+            metadata[ADDED_SINCE_KEY] = str(self._schema.schema_id + 1).encode()
         if change.comment:
             metadata[COMMENT_KEY] = change.comment.encode()
         if change.default is not None:

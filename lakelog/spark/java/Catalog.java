@@ -18,6 +18,7 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.SupportsDelete;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
@@ -255,7 +256,7 @@ public final class Catalog implements TableCatalog, SupportsNamespaces {
   }
 
   /** A table by its name, at its newest snapshot or one that is given. */
-  static final class Named implements SupportsRead, SupportsWrite {
+  static final class Named implements SupportsRead, SupportsWrite, SupportsDelete {
     private final String name;
     private final JsonNode found;
     private final CaseInsensitiveStringMap options;
@@ -313,6 +314,13 @@ public final class Catalog implements TableCatalog, SupportsNamespaces {
       arguments.set("options", Driver.toJson(info.options()));
       arguments.put("table", options.get("table"));
       return new Insertion(arguments);
+    }
+
+    public void deleteWhere(Filter[] filters) {
+      ObjectNode arguments = Driver.named("delete");
+      arguments.put("table", options.get("table"));
+      arguments.set("filters", Driver.toJson((Object) filters));
+      call(arguments);
     }
   }
 

@@ -22,7 +22,6 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from lakelog.arguments import parse_table_name
 from lakelog.errors import LakelogError
 from lakelog.format.tables.plan import AtSnapshot
 from lakelog.options.values import ScanOptions
@@ -33,6 +32,7 @@ from lakelog.spark.java.pushed_filters import to_condition
 from lakelog.spark.parquet_files import can_read
 from lakelog.spark.planning import (
     check_spark_columns,
+    find_table_and_levels,
     means_the_same,
     plan_pushed,
     plan_read,
@@ -40,6 +40,7 @@ from lakelog.spark.planning import (
 )
 from lakelog.spark.source.options import SourceOptions
 from lakelog.spark.source.reader import pick_columns, pick_given_columns
+from lakelog.spark.source.system_reader import is_planned_as_system_table
 from lakelog.spark.stream.batch import RangeReadOptions
 from lakelog.spark.types import to_spark_schema
 
@@ -79,16 +80,16 @@ class BatchCalls:
 
     def _describe(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         options = SourceOptions.of(arguments["options"])
-        if options.is_stream or RangeReadOptions.is_asked_for(options):
+        if options.is_stream or is_planned_as_system_table(options.table) or RangeReadOptions.is_asked_for(options):
             return {}
         metastore = self._installation.metastore
-        info = metastore.get_table(parse_table_name(options.table))
+        info, levels = find_table_and_levels(metastore, options.table)
         state = resolve_spark_state(None, None, ScanOptions(options.others))
         if not means_the_same(options.filter, info.schema, read_time_zone(self._spark)):
             return {}
         schema = info.schema
         if state is not None or not info.location.startswith("file:"):
-            plan, _ = plan_read(metastore, info, state, options.filter, time_zone="UTC", strict=True)
+            plan, _ = plan_read(metastore, info, state, options.filter, time_zone="UTC", strict=True, levels=levels)
             schema = plan.schema
             paths = plan.files.column("path")
             if len(paths) and not can_read(self._spark, info.location, paths[0].as_py()):
@@ -103,12 +104,12 @@ class BatchCalls:
     def _scan(self, target: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
         spark = self._session(target.session())
         options = SourceOptions.of(arguments["options"])
-        info = self._installation.metastore.get_table(parse_table_name(options.table))
+        info, levels = find_table_and_levels(self._installation.metastore, options.table)
         state = resolve_spark_state(None, None, ScanOptions(options.others))
         if arguments.get("snapshot"):
             state = AtSnapshot(arguments["snapshot"])
         pushed = to_condition(arguments["filters"])
-        plan, parsed = plan_pushed(self._installation.metastore, info, state, options.filter, pushed)
+        plan, parsed = plan_pushed(self._installation.metastore, info, state, options.filter, pushed, levels)
         rows = read_plan(spark, self._installation, plan, parsed)
         if options.filter is not None:
             rows = rows.where(options.filter)

@@ -8,6 +8,7 @@
 - `create table` with `name`, `columns`, `partition_by`, `properties` and perhaps `primary_key`: answer `refused`, a
   list of one text: empty, or what prevents it (`table`, `database`).
 - `alter table` with `name`, and options to `set` and `unset`.
+- `delete` with `table` and the `filters` of the rows.
 - `write` with `table`, `options` and, if it replaces rows, the filters of those that are `overwritten`: the target has
   the rows.
 """
@@ -21,17 +22,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
-from lakelog.arguments import parse_table_name
 from lakelog.errors import AlreadyExists, InvalidArgument, NotFound
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import ScanOptions
 from lakelog.sdk.catalog import Catalog
 from lakelog.spark.batch.table_write import write
 from lakelog.spark.installation import Installation
-from lakelog.spark.java.pushed_filters import to_value
+from lakelog.spark.java.pushed_filters import to_exact_condition, to_value
 from lakelog.spark.names.new_tables import to_table_schema
-from lakelog.spark.planning import plan_read, resolve_spark_state
+from lakelog.spark.planning import find_table_and_levels, plan_read, resolve_spark_state
 from lakelog.spark.source.options import SourceOptions
+from lakelog.spark.source.system_reader import is_planned_as_system_table, plan_system_source
 from lakelog.spark.types import to_spark_schema
 
 PRIMARY_KEY: Final = "primary-key"
@@ -65,6 +66,7 @@ class CatalogCalls:
             "alter table": self._alter_table,
             "drop table": lambda _, given: _done(self._catalog.drop_table(given["name"], if_exists=True)),
             "write": self._write,
+            "delete": self._delete,
         }
 
     @property
@@ -82,9 +84,10 @@ class CatalogCalls:
         options = SourceOptions.of(given)
         metastore = self._installation.metastore
         try:
-            info = metastore.get_table(parse_table_name(options.table))
-        except (NotFound, InvalidArgument):
-            # Spark asks for names that may be anything, also for those of its own functions.
+            if is_planned_as_system_table(options.table):
+                return self._describe_system_table(options)
+            info, _ = find_table_and_levels(metastore, options.table)
+        except NotFound:
             return {}
         state = resolve_spark_state(None, None, ScanOptions(options.others))
         schema = info.schema
@@ -96,6 +99,10 @@ class CatalogCalls:
             "partition_by": schema.partition_by,
             "properties": _to_properties(info),
         }
+
+    def _describe_system_table(self, options: SourceOptions) -> Answer:
+        returned = plan_system_source(self._installation.connection, options).returned
+        return {"schema": to_spark_schema(returned, nullable=True).json(), "partition_by": [], "properties": {}}
 
     def _create_table(self, _: Any, given: Mapping[str, Any]) -> Answer:
         properties = dict(given["properties"])
@@ -139,6 +146,17 @@ class CatalogCalls:
         if partition is not None:
             rows = rows.drop(*partition)
         write(rows, given["table"], mode=mode, partition=partition, options=given["options"])
+        return {}
+
+    def _delete(self, _: Any, given: Mapping[str, Any]) -> Answer:
+        condition = to_exact_condition(given["filters"])
+        if condition is None:
+            raise InvalidArgument(
+                f"A part of the condition for the rows to delete from {given['table']} has no certain meaning for "
+                "lakelog. Give the statement to lakelog.spark.sql(spark, ...).",
+                metadata={"table": given["table"]},
+            )
+        self._catalog.table(given["table"]).delete_where(condition)
         return {}
 
 

@@ -54,6 +54,15 @@ def to_condition(filters: Sequence[Any]) -> str | None:
     return _all_known(filters)
 
 
+def to_exact_condition(filters: Sequence[Any]) -> str | None:
+    """The condition that exactly the rows of all these filters fulfil; None: a part has no certain meaning here."""
+    try:
+        known = [_exact(each) for each in filters if each != ["AlwaysTrue"]]
+    except (_Unknown, ValueError, ArithmeticError):
+        return None
+    return " AND ".join(f"({each})" for each in known) or "TRUE"
+
+
 def to_value(given: Any) -> object:
     """A value of a filter; that of a class without one here is its text."""
     return None if given["class"] == "Null" else _VALUES.get(given["class"], str)(given["text"])

@@ -35,6 +35,8 @@ _SPARKS_OBJECTS: Final = frozenset(
 )
 """What lakelog's words CREATE, DROP, SHOW, DESCRIBE and ALTER mean to Spark alone."""
 
+_SYSTEM_DATABASE: Final = "sys"
+
 _DONE: Final = pa.schema([("message", pa.string()), ("table", pa.string()), ("snapshot_id", pa.int64())])
 
 
@@ -152,7 +154,7 @@ class _SparkStatements(SqlSession):
 
 def _query(spark: SparkSession, text: str) -> tuple[DataFrame, set[str]]:
     """The rows of a query, and the tables of lakelog that it names."""
-    databases = installation_of(spark).catalog.databases()
+    databases = [*installation_of(spark).catalog.databases(), _SYSTEM_DATABASE]
     made = source_installer(spark).query(spark._jsparkSession, text, CATALOG, databases)
     return DataFrame(made.frame(), spark), set(made.tables())
 

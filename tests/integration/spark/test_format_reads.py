@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -202,14 +201,13 @@ def test_sessions_of_their_own(spark: SparkSession, stack: EmbeddedStack, make_t
 
 
 @pytest.fixture
-def other_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def other_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Another version of Spark, whose classes are others."""
     for name in compiling._NAMED:
         source = compiling.SOURCES.joinpath(name).read_text()
         (tmp_path / name).write_text(source.replace("DataSourceV2ScanRelation", "DataSourceV3ScanRelation"))
     monkeypatch.setattr(compiling, "SOURCES", tmp_path)
     monkeypatch.setattr(compiling, "_make_installer", compiling._make_installer.__wrapped__)
-    yield
 
 
 @pytest.mark.usefixtures("other_spark")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.format.filter.condition import parse_filter
-from lakelog.spark.java.pushed_filters import to_condition
+from lakelog.spark.java.pushed_filters import to_condition, to_exact_condition
 
 SCHEMA = pa.schema(
     [
@@ -45,7 +45,7 @@ IS_REAL = compared("EqualTo", "d", value("Float", "0.1"))
         (compared("GreaterThan", "order", value("String", "it's")), "(`order` > 'it\\'s')"),
         (compared("LessThanOrEqual", "`a.b`", value("Integer", "-1")), "(`a.b` <= (-1))"),
         (compared("LessThan", "pair.x", value("Long", "1")), "(`pair`.`x` < 1)"),
-        (compared("EqualTo", "at", value("Instant", "2024-01-01T05:00:00Z")), "(`at` = TIMESTAMP '2024-01-01 05:00:00Z')"),
+        (compared("LessThan", "at", value("Instant", "2024-01-01T05:00:00Z")), "(`at` < TIMESTAMP '2024-01-01 05:00:00Z')"),
         (compared("EqualTo", "day", value("Date", "2024-01-01")), "(`day` = DATE '2024-01-01')"),
         (compared("EqualTo", "price", value("BigDecimal", "1.50")), "(`price` = CAST('1.50' AS DECIMAL(3, 2)))"),
         (compared("GreaterThanOrEqual", "d", value("Double", "1.5E10")), "(`d` >= 15000000000.0D)"),
@@ -78,6 +78,12 @@ def test_a_condition_is_one_of_lakelog(given: list[Any], expected: str) -> None:
 )
 def test_what_has_no_certain_meaning_excludes_nothing(given: list[Any]) -> None:
     assert to_condition([given]) is None
+
+
+def test_a_condition_of_rows_to_delete_is_exact() -> None:
+    assert to_exact_condition([ID_IS_5, ["And", ID_IS_5, ID_IS_5]]) == "(`id` = 5) AND ((`id` = 5) AND (`id` = 5))"
+    assert to_exact_condition([["And", ID_IS_5, IS_REAL]]) is None
+    assert to_exact_condition([["AlwaysTrue"]]) == "TRUE"
 
 
 def test_known_parts_of_and_are_kept() -> None:
