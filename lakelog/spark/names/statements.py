@@ -16,6 +16,7 @@ from lakelog.format.types.types import canonical_schema
 from lakelog.options.declared.reads_and_writes import DYNAMIC_PARTITION_OVERWRITE
 from lakelog.options.values import WriteOptions
 from lakelog.spark.batch.table_write import write
+from lakelog.spark.batch.write_parameters import Partition
 from lakelog.spark.installation import CATALOG, CATALOG_CONF, installation_of
 from lakelog.spark.java.compiling import source_installer
 from lakelog.spark.names.new_tables import save_as_table
@@ -120,8 +121,8 @@ class _SparkStatements(SqlSession):
         if statement.overwrite:
             # The rows may come from the table itself: rows that others have added since would be lost silently.
             guard = table.info.latest_snapshot_id if table.name in read else None
-            is_dynamic = table.partition_by and WriteOptions(options).get(DYNAMIC_PARTITION_OVERWRITE)
-            replaced = partition or ("dynamic" if is_dynamic else None)
+            is_dynamic = bool(table.partition_by) and WriteOptions(options).get(DYNAMIC_PARTITION_OVERWRITE)
+            replaced: Partition = partition or ("dynamic" if is_dynamic else None)
             done = write(rows, table.name, mode="overwrite", partition=replaced, options=options, if_snapshot=guard)
         else:
             schema = table.info.schema.arrow
