@@ -52,12 +52,8 @@ def rows_of(catalog: Catalog, table: str) -> list[tuple[Any, ...]]:
 def test_queries_of_spark_name_tables(spark: SparkSession, catalog: Catalog, shop: str) -> None:
     orders = f"lakelog.{shop}.orders"
     assert run(spark, f"SELECT v FROM {orders} WHERE k >= 2") == [("b",)]
-    assert run(
-        spark, f"SELECT a.k FROM {orders} a JOIN {orders} b USING (k) WHERE a.v IN (SELECT v FROM {orders})"
-    ) == [
-        (1,),
-        (2,),
-    ]
+    joined = f"{orders} a JOIN {orders} b USING (k)"
+    assert run(spark, f"SELECT k FROM {joined} WHERE a.v IN (SELECT v FROM {orders})") == [(1,), (2,)]
     frame = spark.table(orders)
     catalog.table(f"{shop}.orders").upsert(put({3: "c"}))
     assert frame.count() == 3
@@ -274,7 +270,8 @@ def test_tables_from_data_frames(spark: SparkSession, catalog: Catalog, shop: st
 
 
 def test_a_spark_that_takes_no_classes(spark: SparkSession, shop: str) -> None:
-    given = spark.conf.get(CATALOG_CONF)
+    given = spark.conf.get(CATALOG_CONF, "")
+    assert given
     spark.conf.unset(CATALOG_CONF)
     try:
         with pytest.raises(InvalidArgument, match="createOrReplaceTempView"):

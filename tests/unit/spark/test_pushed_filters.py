@@ -45,7 +45,7 @@ IS_REAL = compared("EqualTo", "d", value("Float", "0.1"))
         (compared("GreaterThan", "order", value("String", "it's")), "(`order` > 'it\\'s')"),
         (compared("LessThanOrEqual", "`a.b`", value("Integer", "-1")), "(`a.b` <= (-1))"),
         (compared("LessThan", "pair.x", value("Long", "1")), "(`pair`.`x` < 1)"),
-        (compared("LessThan", "at", value("Instant", "2024-01-01T05:00Z")), "(`at` < TIMESTAMP '2024-01-01 05:00:00Z')"),
+        (compared("LessThan", "at", value("Instant", "2024-01-01T05Z")), "(`at` < TIMESTAMP '2024-01-01 05:00:00Z')"),
         (compared("EqualTo", "day", value("Date", "2024-01-01")), "(`day` = DATE '2024-01-01')"),
         (compared("EqualTo", "price", value("BigDecimal", "1.50")), "(`price` = CAST('1.50' AS DECIMAL(3, 2)))"),
         (compared("GreaterThanOrEqual", "d", value("Double", "1.5E10")), "(`d` >= 15000000000.0D)"),
