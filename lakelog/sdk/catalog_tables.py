@@ -7,12 +7,13 @@ from typing import Final, Self, Unpack
 
 import pyarrow as pa
 
-from lakelog.annotations import Condition, OptionValue, Parameters, SchemaLike
+from lakelog.annotations import Condition, OptionValue, Parameters, SchemaLike, Value
 from lakelog.arguments import check_flag, check_text, parse_table_name, to_list, to_option_texts, to_schema, to_texts
 from lakelog.context import Context
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.jobs.presence import Service
 from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.defaults import with_defaults
 from lakelog.reads.streams.request import check_together
 from lakelog.reads.streams.subscribe import subscribe
 from lakelog.reads.streams.subscription import Subscription
@@ -157,6 +158,7 @@ class CatalogTables:
         options: Mapping[str, OptionValue] | None = None,
         if_not_exists: bool = False,
         comment: str = "",
+        defaults: Mapping[str, Value] | None = None,
     ) -> Table:
         """Makes a table.
 
@@ -169,6 +171,7 @@ class CatalogTables:
             options: Table options by key.
             if_not_exists: Return a table of this name as it is, even if it differs.
             comment: What it is for.
+            defaults: By column: what writes store that leave it out.
 
         Raises:
             AlreadyExists: A table of this name exists, or another table has this `kafka.topic` as its log.
@@ -182,7 +185,7 @@ class CatalogTables:
         refuse_write(name, "made")
         info, _ = self.metastore.create_table(
             parse_table_name(name),
-            to_schema(schema),
+            with_defaults(to_schema(schema), defaults or {}),
             primary_key=to_texts(primary_key, "primary_key", "column names"),
             partition_by=to_texts(partition_by, "partition_by", "column names"),
             options=to_option_texts({} if options is None else options),
