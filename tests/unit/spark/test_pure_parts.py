@@ -153,8 +153,8 @@ def test_conditions_that_a_time_zone_changes(condition: str, depends: bool) -> N
     )
     assert _depends_on_zone(condition, parse_filter(condition, schema)) is depends
     table = TableSchema(0, assign_field_ids(schema))
-    assert (_parse(condition, table, "Europe/Berlin", False) is None) is depends
-    assert _parse(condition, table, "UTC", False) is not None
+    assert (_parse(condition, table.arrow, "Europe/Berlin", False) is None) is depends
+    assert _parse(condition, table.arrow, "UTC", False) is not None
 
 
 def test_the_id_in_a_checkpoint(tmp_path: Path) -> None:
