@@ -26,8 +26,7 @@ from lakelog.clock import Clock
 from lakelog.format.tables.table import TableInfo
 from lakelog.results import WriteResult
 from lakelog.serving.lease import LeaseRenewer
-from lakelog.spark.session.executors import find_parallelism
-from lakelog.spark.session.session import is_on_this_machine
+from lakelog.spark.session.executors import find_parallelism, is_on_this_machine
 from lakelog.spark.types import to_spark_schema
 
 from .checkpoint import CHECKPOINT_PROPERTY, Checkpoint, Totals

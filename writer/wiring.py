@@ -23,10 +23,10 @@ from lakelog.serving.streams.leased_stream import Events
 from lakelog.serving.streams.mismatches import Mismatches
 from lakelog.serving.streams.spark_process import keeping_interrupts
 from lakelog.spark.connection import make_connection, open_metastore
-from lakelog.spark.installation import install_for_writes
-from lakelog.spark.session.executors import EXECUTORS_WITHIN_S, wait_for_executors
+from lakelog.spark.installing import install_for_writes
+from lakelog.spark.session.executors import EXECUTORS_WITHIN_S, is_on_this_machine, wait_for_executors
 from lakelog.spark.session.gateway import watch_java
-from lakelog.spark.session.session import PendingSession, is_on_this_machine
+from lakelog.spark.session.session import PendingSession
 from lakelog.spark.session.warm_up import warm_up
 
 from .batch import BatchWriter

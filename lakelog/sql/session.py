@@ -283,7 +283,7 @@ class SqlSession(NamedTables):
     def _insert(self, statement: Insert) -> SqlResult:
         table = self.table(statement.name)
         partition = self._partition_values(table, statement)
-        fields = _target_fields(table, statement.columns, partition)
+        fields = target_fields(table, statement.columns, partition)
         options = read_write_options(statement.options, "INSERT")
         guards = read_guards(options)
         read: dict[str, int] = {}
@@ -350,13 +350,7 @@ class SqlSession(NamedTables):
         from lakelog.sql.query.duckdb_query import run_query
 
         reader = run_query(self, query.sql, read)
-        if len(reader.schema) != len(fields):
-            names = ", ".join(field.name for field in fields)
-            given = "1 column" if len(reader.schema) == 1 else f"{len(reader.schema)} columns"
-            raise InvalidArgument(
-                f"The query returns {given} for {len(fields)} ({names}). Select one for each, or name the columns "
-                "after the table."
-            )
+        check_column_count(len(reader.schema), fields)
         named = pa.schema([_to_given(given, field) for given, field in zip(reader.schema, fields, strict=True)])
         batches = (
             pa.RecordBatch.from_arrays(
@@ -390,7 +384,28 @@ def _to_given(given: pa.Field, target: pa.Field) -> pa.Field:
     return pa.field(target.name, target.type if is_decimal else given.type)
 
 
-def _target_fields(table: Table, columns: tuple[str, ...], partition: Mapping[str, Any]) -> list[pa.Field]:
+def check_column_count(count: int, fields: Sequence[pa.Field]) -> None:
+    """Checks that a query returns a column for each of those that INSERT writes; raises InvalidArgument."""
+    if count != len(fields):
+        names = ", ".join(field.name for field in fields)
+        given = "1 column" if count == 1 else f"{count} columns"
+        raise InvalidArgument(
+            f"The query returns {given} for {len(fields)} ({names}). Select one for each, or name the columns after "
+            "the table."
+        )
+
+
+def target_fields(table: Table, columns: tuple[str, ...], partition: Mapping[str, Any]) -> list[pa.Field]:
+    """The columns that an INSERT writes, in the order of its rows.
+
+    Args:
+        table: The table.
+        columns: Those that the statement names; none: all.
+        partition: Columns with a value of the statement.
+
+    Raises:
+        InvalidArgument: A column does not exist, is named twice, or is left out.
+    """
     schema = table.info.schema.arrow
     if not columns:
         return [field for field in schema if field.name not in partition]
