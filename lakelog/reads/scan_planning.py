@@ -120,6 +120,8 @@ def _plan_between(
     limit: int | None,
 ) -> Scan:
     after, until = between.after, between.until
+    # A range is read with the columns of now, whatever the caller knows, so that all of its rows have the same ones.
+    info = context.metastore.get_table_by_uuid(info.table_uuid)
     names = to_names(columns) if columns is not None else info.schema.arrow.names
     if mode == "delta":
         return plan_changes(
@@ -152,16 +154,20 @@ def _plan_between(
                 overwrites=overwrites,
             ),
         )
-    plan, parsed = plan_files(context.metastore, info, AtSnapshot(until), make_parser(condition))
-    if after:
-        # Report an expired state now, not with the first row.
-        context.metastore.plan(PlanRequest(info.table_uuid, AtSnapshot(after), buckets=(0,)))
+    parsed = make_parser(condition)(info.schema)
+    # Report an expired state now, not with the first row. One bucket is enough, since no file is needed.
+    *_, state = (
+        context.metastore.plan(PlanRequest(info.table_uuid, AtSnapshot(each), buckets=(0,)))
+        for each in (after, until)
+        if each
+    )
+    plan = dataclasses.replace(state, schema=info.schema, table=info)
     policy = find_policy(plan)
     assert policy is not None, "the table has a key"
     rows = NormalizedChanges(
         ComparedStates(MetastoreStates(context.metastore), after, until),
         context.open_store(plan.table),
-        dataclasses.replace(plan.table, schema=plan.schema),
+        info,
         (),
         (until,),
         to_scan_columns(check_columns(names, plan.schema, str(info.name), (ROW_KIND_COLUMN,)), plan.schema, parsed),
@@ -209,7 +215,7 @@ def plan_changes(
     if policy is not None and not raw:
         of_changelogs = not changes.data
         columns_read = to_scan_columns(names, plan.schema, changes.condition)
-        table = dataclasses.replace(plan.table, schema=plan.schema)
+        table = plan.table
         states = MetastoreStates(context.metastore)
         sources: list[RowSource] = []
         for has_changelog, snapshots in list(split_by_changelog(plan.range_snapshots)) or [(changes.expects, [])]:
