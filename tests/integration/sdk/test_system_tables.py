@@ -201,3 +201,18 @@ def test_a_scan_is_a_source_of_rows(catalog: Catalog, table: Table) -> None:
     kept.append(scan)
     assert kept.count() == scan.count() == 2
     assert list(scan.to_pandas().columns) == list(scan.to_polars().columns) == ["path", "bytes"]
+
+
+def test_rows_that_were_deleted_by_a_condition(catalog: Catalog) -> None:
+    catalog.create_database("seen", if_not_exists=True)
+    catalog.drop_table("seen.a", if_exists=True)
+    made = catalog.create_table("seen.a", pa.schema([("k", pa.int32())]))
+    made.append(pa.table({"k": list(range(10))}))
+    made.delete_where("k < 3")
+    files = made.system_table("files").scan(["rows", "deletes", "deletion_vector"]).to_arrow().to_pylist()
+    assert sum(each["rows"] - each["deletes"] for each in files) == made.count() == 7
+    assert any(each["deletion_vector"] for each in files)
+    assert made.system_table("ro").count() == 7
+    assert made.system_table("ro").count("k < 5") == 2
+    changed = made.changes().to_arrow().select(["_row_kind", "k"]).to_pylist()
+    assert made.system_table("audit_log").scan(["_row_kind", "k"]).to_arrow().to_pylist() == changed
