@@ -435,7 +435,7 @@ class TransactionTable:
         Returns:
             How many rows got new values.
         """
-        return self.change_rows("update", lambda changes: changes.update(set, where, params, Names())).updated
+        return self._change_rows("update", lambda changes: changes.update(set, where, params, Names())).updated
 
     def merge(
         self, source: Rows, on: str | Sequence[str], *clauses: Clause, params: Parameters | None = None
@@ -443,9 +443,9 @@ class TransactionTable:
         """Compares the table's rows with others; see `lakelog.Table.merge`, and for conflicts `update`."""
         checked = check_clauses(clauses)
         rows = pa.Table.from_batches(to_batches(source))
-        return self.change_rows("merge", lambda changes: changes.merge(rows, check_on(on), checked, params, Names()))
+        return self._change_rows("merge", lambda changes: changes.merge(rows, check_on(on), checked, params, Names()))
 
-    def change_rows(self, call: str, change: Callable[[RowChanges], RowCounts]) -> RowCounts:
+    def _change_rows(self, call: str, change: Callable[[RowChanges], RowCounts]) -> RowCounts:
         """Changes rows that are read in this transaction.
 
         Args:

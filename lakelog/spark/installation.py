@@ -18,6 +18,7 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.spark.batch.deletion_vectors import SectionVectorCache
 from lakelog.spark.connection import SparkConnection, open_metastore
 from lakelog.spark.executor_check import VERSION, VERSION_PROPERTY
+from lakelog.spark.older_files.native_versions import NativeVersions
 from lakelog.spark.session.frames import FrameCache
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.writes.attempts_ahead import AttemptsAhead
@@ -41,6 +42,7 @@ class Installation:
     connection: SparkConnection
     deletion_vectors: SectionVectorCache
     frames: FrameCache
+    native_versions: NativeVersions = field(default_factory=NativeVersions)
     views: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     """The views that were made for a database and a prefix."""
 

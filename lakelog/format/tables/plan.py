@@ -90,7 +90,8 @@ class PlanHeader:
     Args:
         table: The table as it is read: with the schema to read with, and options that name columns as it does.
         schema: The schema to read with.
-        file_schemas: With `log`: every schema that a file was written with, by id. Else only the one to read with.
+        file_schemas: By id: the schema to read with, those of the snapshots that the plan names, and with `log` every
+            schema that a file was written with.
         snapshot: The snapshot to read, or the last of the range; None for a table without snapshots.
         range_snapshots: With a range: its snapshots in rising order.
     """

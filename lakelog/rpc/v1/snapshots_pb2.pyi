@@ -1568,7 +1568,9 @@ class PlanHeader(_message.Message):
 
     @_builtins.property
     def file_schemas(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.TableSchema]:
-        """Of a plan of the log: every schema that one of the files was written with. Else at least the schema to read with."""
+        """The schema to read with, those of the snapshots of this header, and of a plan of the log every schema that one of
+        the files was written with.
+        """
 
     @_builtins.property
     def table(self) -> _types_pb2.Table:

@@ -58,7 +58,7 @@ class TableRowChanges(TableHandle):
             InvalidArgument: A column, an expression or a value is not possible; named. Nothing was written.
             CommitConflict: As for all writes; also if others came first 20 times.
         """
-        done = self.change_rows("update", lambda changes: changes.update(set, where, params, Names()), commit)
+        done = change_rows(self, "update", lambda changes: changes.update(set, where, params, Names()), commit)
         updated = None if done.counts is None else done.counts.updated
         return UpdateResult(done.result.snapshot_id, done.result.already_applied, updated)
 
@@ -104,45 +104,54 @@ class TableRowChanges(TableHandle):
         """
         checked, matched_by = check_clauses(clauses), check_on(on)
         rows = pa.Table.from_batches(to_batches(source))
-        done = self.change_rows(
-            "merge", lambda changes: changes.merge(rows, matched_by, checked, params, Names()), commit
+        done = change_rows(
+            self, "merge", lambda changes: changes.merge(rows, matched_by, checked, params, Names()), commit
         )
         return to_merge_result(done)
 
-    def change_rows(self, call: str, change: Callable[[RowChanges], RowCounts], commit: CommitOptions) -> CountedWrite:
-        """Changes rows by one commit, again where another one came first.
-
-        Args:
-            call: The call or the statement, for messages.
-            change: Gets what reads and changes the rows; called for each try.
-            commit: As of all writes.
-        """
+    def _change_once(self, call: str, change: Callable[[RowChanges], RowCounts], commit: CommitOptions) -> CountedWrite:
         identity, commit_metadata, guards = read_commit_options(call, commit)
         applied = self._find_applied(identity.writer, identity.identifier)
         if applied is not None:
             return CountedWrite(applied, None)
-
-        def change_once() -> CountedWrite:
-            transaction = Transaction(self._context, self._writes, identity, commit_metadata)
-            with transaction:
-                table = transaction.write_to(self.uuid, guards=guards)
-                self._info = table.info
-                counts = table.change_rows(call, change)
-            assert transaction.result is not None, "it was committed"
-            (snapshot_id,) = transaction.result.snapshot_ids.values()
-            was_applied = transaction.result.already_applied
-            return CountedWrite(WriteResult(snapshot_id, was_applied), None if was_applied else counts)
-
-        return self._request(lambda: run_again(self._context, commit, change_once))
+        transaction = Transaction(self._context, self._writes, identity, commit_metadata)
+        with transaction:
+            table = transaction.write_to(self.uuid, guards=guards)
+            self._info = table.info
+            counts = table._change_rows(call, change)
+        assert transaction.result is not None, "it was committed"
+        (snapshot_id,) = transaction.result.snapshot_ids.values()
+        was_applied = transaction.result.already_applied
+        return CountedWrite(WriteResult(snapshot_id, was_applied), None if was_applied else counts)
 
     def _find_applied(self, writer: str | None, identifier: int | None) -> WriteResult | None:
         """The result of this commit if it was the writer's last one: its rows may not be as they were before it."""
         if writer is None or identifier is None:
             return None
-        progress = self._request(lambda: self._context.metastore.get_writer_progress(writer, self.uuid))
+        progress = self._context.metastore.get_writer_progress(writer, self.uuid)
         if progress.last_identifier != identifier:
             return None
         return WriteResult(progress.snapshot_id, True)
+
+
+def change_rows(
+    table: TableRowChanges, call: str, change: Callable[[RowChanges], RowCounts], commit: CommitOptions
+) -> CountedWrite:
+    """Changes rows by one commit, again where another one came first. Blocks.
+
+    Args:
+        table: The table.
+        call: The call or the statement, for messages.
+        change: Gets what reads and changes the rows; called for each try.
+        commit: As of all writes.
+
+    Raises:
+        InvalidArgument: The change is not possible; nothing was written.
+        CommitConflict: As for all writes; also if others came first 20 times.
+    """
+    # Wrong arguments come before anything is asked for.
+    read_commit_options(call, commit)
+    return table._request(lambda: run_again(table._context, commit, lambda: table._change_once(call, change, commit)))
 
 
 def to_merge_result(done: CountedWrite) -> MergeResult:

@@ -20,6 +20,7 @@ from lakelog.spark.batch.deletion_vectors import find_deleted_rows, plan_section
 from lakelog.spark.batch.few_rows import read_few_rows
 from lakelog.spark.batch.live_rows import scan_live_rows
 from lakelog.spark.installation import Installation, installation_of
+from lakelog.spark.older_files.reading import read_by_tasks
 from lakelog.spark.planning import check_spark_columns, find_table_and_levels, plan_read, resolve_spark_state
 from lakelog.spark.session.remote import check_not_remote
 from lakelog.spark.source.system_frames import read_system_table
@@ -146,14 +147,22 @@ def _leased(installation: Installation, plan: Plan) -> AbstractContextManager[No
 
 def _live_rows(spark: SparkSession, installation: Installation, plan: Plan) -> DataFrame:
     """All columns of a plan's live rows; the same plan gives the same DataFrame again, which saves Spark's analysis."""
-    paths = tuple(plan.files.column("path").to_pylist())
-    key = (spark, plan.table.location, plan.schema.schema_id, paths)
+    # A file of an append table is read otherwise once rows of it are removed.
+    names = zip(*(plan.files.column(name).to_pylist() for name in ("path", "deletion_vector_path")), strict=True)
+    key = (spark, plan.table.location, plan.schema.schema_id, tuple(names))
     known = installation.frames.get(key)
     if known is not None:
         return known
     files = to_live_files(plan.files)
     words = find_deleted_rows(spark, plan_sections(plan, files), installation.deletion_vectors)
-    rows = scan_live_rows(spark, plan.schema, plan.table.location, files, words)
+    written = {file.schema_id for file in files}
+    native = installation.native_versions.pick(installation.metastore, plan.table.table_uuid, plan.schema, written)
+    rows = scan_live_rows(
+        spark, plan.schema, plan.table.location, [file for file in files if file.schema_id in native], words
+    )
+    others = [file for file in files if file.schema_id not in native]
+    if others:
+        rows = rows.unionAll(read_by_tasks(spark, plan.schema, plan.table.location, others, words))
     installation.frames.put(key, rows)
     return rows
 

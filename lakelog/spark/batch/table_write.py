@@ -154,25 +154,25 @@ def write(
                 # Its tasks send, but do not call the metastore.
                 in_use.enter_context(Heartbeats(metastore).begin(attempt.attempt_id))
             with lakelog_errors():
-                few_rows = None if uncommitted is not None else _collect_few_rows(df, info.location)
+                few_rows = None if uncommitted is not None else collect_few_rows(df, info.location)
             base = load_base(metastore, info) if producer == "lookup" and few_rows is None else None
-            written = _run(spark, df, attempt, mode, overwrite, base, uncommitted, fills, few_rows)
+            written = write_rows(spark, df, attempt, mode, overwrite, base, uncommitted, fills, few_rows)
         except BaseException:
             installation.attempts_ahead.forget(info.table_uuid)
             abandon_attempt(metastore, attempt)
             raise
         execute = changelog_executor(spark, to_lookup_task(attempt))
-        merge = None if _comes_by_bucket(info) and few_rows is None else file_merger(spark, info.location)
+        merge = None if comes_by_bucket(info) and few_rows is None else file_merger(spark, info.location)
         return commit_attempt(metastore, attempt, written, parameters, overwrite, base, execute, merge)
 
 
-def _collect_few_rows(df: DataFrame, location: str) -> pa.Table | None:
+def collect_few_rows(df: DataFrame, location: str) -> pa.Table | None:
     """The rows, if they are few and reach the driver program faster than tasks; None: tasks are to write them."""
     given = collect_given_rows(df, location)
     return collect_small_input(df, location) if given is None else given
 
 
-def _run(
+def write_rows(
     spark: SparkSession,
     df: DataFrame,
     attempt: Attempt,
@@ -183,6 +183,7 @@ def _run(
     fills: bool,
     few_rows: pa.Table | None,
 ) -> list[WrittenFiles]:
+    """Writes the rows into files of an attempt, by tasks, or here if they are `few_rows`; returns what each wrote."""
     info = attempt.info
     options = TableOptions(info.options)
     routing = to_routing(info.schema, options)
@@ -195,7 +196,7 @@ def _run(
         )
     static = None if overwrite is None else overwrite.static
     columns = info.schema.arrow if source is KindSource.INSERTS else plan_file_schema(info.schema, with_row_kind=False)
-    by_bucket = _comes_by_bucket(info) and few_rows is None
+    by_bucket = comes_by_bucket(info) and few_rows is None
     names = (*info.schema.arrow.names, *([ROW_KIND_COLUMN] if ROW_KIND_COLUMN in df.columns else []))
     task = WriteTask(
         str(info.name),
@@ -230,7 +231,7 @@ def _run(
     return [pickle.loads(row["written"]) for row in found]
 
 
-def _comes_by_bucket(info: TableInfo) -> bool:
+def comes_by_bucket(info: TableInfo) -> bool:
     """Whether all rows of a bucket come to one task, and each task gets rows of one bucket."""
     return to_routing(info.schema, TableOptions(info.options)).bucket_count > 0
 

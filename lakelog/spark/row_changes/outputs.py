@@ -7,20 +7,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.defaults import write_default
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
+from lakelog.spark.batch.live_rows import PATH_COLUMN, ROW_COLUMN
 from lakelog.spark.batch.row_layout import bring_to_types
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.parquet.writer import plan_file_schema
-from lakelog.writes.row_changes.assignments import check_updated_columns, find_field
-from lakelog.writes.row_changes.clauses import Action, Clause, Literal
+from lakelog.writes.row_changes.assignments import check_updated_columns, default_of, find_field
+from lakelog.writes.row_changes.clauses import Action, Clause, ColumnDefault, Literal, Rows
 from lakelog.writes.row_changes.merging import MATCHED_TWICE, show_rows
 from lakelog.writes.row_changes.plan import SOURCE_NAME, TARGET_NAME
 
+_SIDES: Final = {
+    Rows.MATCHED: (SOURCE_NAME, TARGET_NAME),
+    Rows.NOT_MATCHED: (SOURCE_NAME,),
+    Rows.NOT_MATCHED_BY_SOURCE: (TARGET_NAME,),
+}
 ACTION_COLUMN: Final = "lakelog_action"
 _SHOWN: Final = 6
 _KINDS: Final = {
@@ -38,22 +46,28 @@ class Outputs:
         info: The table.
         clauses: The clauses, by number.
         source_columns: Names of the source's columns; None: there is no source.
+        matched_by: Columns by which messages name rows of a table without a key; empty: all.
     """
 
     info: TableInfo
     clauses: tuple[Clause, ...]
     source_columns: tuple[str, ...] | None
+    matched_by: tuple[str, ...] = ()
 
     def to_rows(self, rows: DataFrame) -> list[DataFrame]:
-        """What each clause writes: the table's columns with its types, and `_row_kind`."""
-        schema = plan_file_schema(self.info.schema, with_row_kind=False)
+        """What each clause writes: the table's columns with its types; in a keyed table last `_row_kind`."""
+        is_keyed = bool(self.info.schema.primary_key)
+        schema = plan_file_schema(self.info.schema, with_row_kind=False) if is_keyed else self.info.schema.arrow
         found = []
         for number, clause in enumerate(self.clauses):
-            mine = with_bare_names(rows.where(f"`{ACTION_COLUMN}` = {number}"))
+            mine = with_bare_names(rows.where(f"`{ACTION_COLUMN}` = {number}"), clause)
+            if clause.action is Action.DELETE and not is_keyed:
+                # Its place is all that is needed.
+                mine = mine.where("false")
             columns = [value.alias(name) for name, value in self._values(clause).items()]
-            kind = sf.lit(_KINDS[clause.action]).alias(ROW_KIND_COLUMN)
-            typed = bring_to_types(mine.select(*columns, kind), schema, None, fill_missing=True)
-            found.append(typed.toDF(*schema.names, ROW_KIND_COLUMN))
+            kinds = [sf.lit(_KINDS[clause.action]).alias(ROW_KIND_COLUMN)] if is_keyed else []
+            typed = bring_to_types(mine.select(*columns, *kinds), schema, None, fill_missing=True)
+            found.append(typed.toDF(*schema.names, *([ROW_KIND_COLUMN] if is_keyed else [])))
         return found
 
     def check_once(self, rows: DataFrame) -> None:
@@ -62,12 +76,19 @@ class Outputs:
         Raises:
             InvalidArgument: One is; names some.
         """
-        key = self.info.schema.primary_key
         if self.source_columns is None:
             return
-        whole = functools.reduce(DataFrame.unionAll, self.to_rows(rows)).select(*map(quoted, key))
+        key = self.info.schema.primary_key
+        if key:
+            changed = functools.reduce(DataFrame.unionAll, self.to_rows(rows))
+            again = changed.groupBy(*map(quoted, key)).count().where("count > 1").drop("count")
+        else:
+            counted = rows.where(f"`{ROW_COLUMN}` IS NOT NULL").groupBy(PATH_COLUMN, ROW_COLUMN)
+            places = counted.agg(sf.count("*").alias("count"), sf.first(TARGET_NAME).alias(TARGET_NAME))
+            again = places.where("count > 1").select(f"{TARGET_NAME}.*")
+            again = again.select(*map(quoted, self.matched_by)) if self.matched_by else again
         with lakelog_errors():
-            twice = whole.groupBy(*map(quoted, key)).count().where("count > 1").drop("count").limit(_SHOWN).toArrow()
+            twice = again.limit(_SHOWN).toArrow()
         if twice.num_rows:
             raise InvalidArgument(
                 f"Several rows of the source would change or make one row of {self.info.name}, so its new values are "
@@ -108,25 +129,35 @@ class Outputs:
             return own
         if clause.values is None:
             return self._all_of_source(clause)
-        given = {find_field(self.info, name).name: _to_column(value) for name, value in clause.values.items()}
+        given = {}
+        for name, value in clause.values.items():
+            field = find_field(self.info, name)
+            given[field.name] = self._default(field) if isinstance(value, ColumnDefault) else _to_column(value)
         if len(given) < len(clause.values):
             raise InvalidArgument(f"'{clause}' gives a column two values. Name each column once.")
         if clause.action is Action.UPDATE:
             check_updated_columns(self.info, tuple(given), f"'{clause}'")
             return {name: given.get(name, own[name]) for name in names}
-        missing = [field.name for field in self.info.schema.arrow if not field.nullable and field.name not in given]
-        if missing:
-            raise InvalidArgument(
-                f"'{clause}' leaves out '{missing[0]}' of {self.info.name}, which is NOT NULL. Give it a value.",
-                reason="SCHEMA_MISMATCH",
-                metadata={"table": str(self.info.name), "column": missing[0]},
-            )
-        return {name: given.get(name, sf.lit(None)) for name in names}
+        return {
+            field.name: given[field.name] if field.name in given else self._default(field)
+            for field in self.info.schema.arrow
+        }
+
+    def _default(self, field: pa.Field) -> Column:
+        return sf.lit(default_of(self.info, field).value.as_py())
 
     def _all_of_source(self, clause: Clause) -> Mapping[str, Column]:
         assert self.source_columns is not None, "only a merge has such clauses"
         by_name = {name.casefold(): name for name in self.source_columns}
-        missing = [name for name in self.info.schema.arrow.names if name.casefold() not in by_name]
+        may_default = clause.action is Action.INSERT
+        defaults = {
+            field.name: self._default(field)
+            for field in self.info.schema.arrow
+            if may_default and write_default(field) is not None
+        }
+        missing = [
+            name for name in self.info.schema.arrow.names if name.casefold() not in by_name and name not in defaults
+        ]
         if missing:
             raise InvalidArgument(
                 f"'{clause}' needs a column of the source for each one of {self.info.name}, and "
@@ -136,13 +167,18 @@ class Outputs:
                 metadata={"table": str(self.info.name), "column": missing[0]},
             )
         names = self.info.schema.arrow.names
-        return {name: sf.col(f"{SOURCE_NAME}.{quote(by_name[name.casefold()])}") for name in names}
+        return {
+            name: sf.col(f"{SOURCE_NAME}.{quote(by_name[name.casefold()])}")
+            if name.casefold() in by_name
+            else defaults[name]
+            for name in names
+        }
 
 
-def with_bare_names(rows: DataFrame) -> DataFrame:
-    """Adds the columns that only one of `source` and `target` has, so that they need no name before them."""
+def with_bare_names(rows: DataFrame, clause: Clause) -> DataFrame:
+    """Adds the columns that only one of the sides of a clause has, so that they need no name before them."""
     fields: dict[str, list[str]] = {}
-    for side in (SOURCE_NAME, TARGET_NAME):
+    for side in _SIDES[clause.rows]:
         if side in rows.columns:
             for name in rows.schema[side].dataType.names:  # type: ignore[attr-defined]
                 fields.setdefault(name, []).append(f"{side}.{quote(name)}")

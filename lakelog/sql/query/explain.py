@@ -17,10 +17,9 @@ from lakelog.sql.named_tables import NamedTables
 from lakelog.sql.query.duckdb_query import DescribedQuery, describe_query
 from lakelog.sql.query.file_functions import OpenFiles
 from lakelog.sql.query.query import SelectPlan, TableUse, needed_columns, pushed_filter
-from lakelog.sql.row_changes.running import find_condition
+from lakelog.sql.row_changes.running import find_condition, find_names
 from lakelog.sql.statements import CreateTableAs, Delete, Explain, Insert, Merge, Query, Update, Values
 from lakelog.storage.parquet.live_file import LiveFile
-from lakelog.writes.row_changes.clauses import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +100,9 @@ def _find_query(statement: Query | Insert | CreateTableAs | Delete | Update | Me
 def _explain_changes(names: NamedTables, statement: Delete | Update | Merge) -> Iterable[Step]:
     table = names.table(statement.table.name)
     shown = names.shown_name(statement.table.name, table)
-    where = None if isinstance(statement, Merge) else find_condition(statement.table, statement.where)
+    where = None
+    if not isinstance(statement, Merge):
+        where = find_condition(find_names(statement.table, table), statement.where)
     whole, scan = table.scan(), table.scan(filter=where)
     facts = {"snapshot": str(scan.snapshot_id) if scan.snapshot_id else "none yet"}
     facts |= _count(scan.files, whole.files)
@@ -109,17 +110,13 @@ def _explain_changes(names: NamedTables, statement: Delete | Update | Merge) -> 
     facts = {"mode": type(statement).__name__.lower()}
     match statement:
         case Update():
-            facts |= {f"set {name}": _show_value(value) for name, value in statement.set.items()}
+            facts |= {f"set {name}": str(value) for name, value in statement.set.items()}
         case Merge():
             facts["on"] = statement.on
             facts |= {f"clause {number}": str(clause) for number, clause in enumerate(statement.clauses, 1)}
     facts["merge engine"] = _show_engine(table)
     facts["changelog"] = str(TableOptions(table.info.options).get(CHANGELOG_PRODUCER))
     yield "write", shown, facts
-
-
-def _show_value(value: object) -> str:
-    return "NULL" if isinstance(value, Literal) and value.value is None else str(value)
 
 
 def _explain_query(names: NamedTables, described: DescribedQuery) -> Iterable[Step]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lakelog.errors import InvalidArgument
@@ -10,7 +10,7 @@ from lakelog.format.filter.tokens import Source, split_tokens
 from lakelog.options.declared.reads_and_writes import COMMIT_USER
 from lakelog.options.values import WriteOptions
 from lakelog.sdk.row_changes import RowChanges
-from lakelog.sdk.tables.row_changes import CountedWrite
+from lakelog.sdk.tables.row_changes import CountedWrite, change_rows
 from lakelog.sql.named_tables import NamedTables
 from lakelog.sql.statements import ChangedTable, Delete, Merge, Truncate, Update
 from lakelog.writes.commit_options import CommitOptions, read_guards
@@ -27,10 +27,10 @@ _COUNTS: Final = {"updated": "updated", "deleted": "deleted", "inserted": "inser
 def run_update(names: NamedTables, statement: Update) -> tuple[Table, CountedWrite]:
     """Runs an UPDATE; errors as of `lakelog.Table.update`."""
     table = names.table(statement.table.name)
-    where = find_condition(statement.table, statement.where)
-    own = Names(target=_names_of(statement.table))
-    done = table.change_rows(
-        "UPDATE", lambda changes: changes.update(statement.set, where, None, own), _to_commit(statement.table)
+    own = Names(target=find_names(statement.table, table))
+    where = find_condition(own.target, statement.where)
+    done = change_rows(
+        table, "UPDATE", lambda changes: changes.update(statement.set, where, None, own), _to_commit(statement.table)
     )
     return table, done
 
@@ -44,7 +44,7 @@ def run_merge(names: NamedTables, statement: Merge) -> tuple[Table, CountedWrite
 
     table = names.table(statement.table.name)
     clauses = check_clauses(statement.clauses)
-    own = Names(_names_of(statement.table), statement.source_names)
+    own = Names(find_names(statement.table, table), statement.source_names)
     if {name.casefold() for name in own.target} & {name.casefold() for name in own.source}:
         raise InvalidArgument(
             f"Both sides of the MERGE are named '{own.source[0]}'. Give them aliases: MERGE INTO "
@@ -59,13 +59,13 @@ def run_merge(names: NamedTables, statement: Merge) -> tuple[Table, CountedWrite
             changes.rely_on(read[table.uuid])
         return changes.merge(rows, statement.on, clauses, None, own)
 
-    return table, table.change_rows("MERGE", merge, _to_commit(statement.table))
+    return table, change_rows(table, "MERGE", merge, _to_commit(statement.table))
 
 
 def run_delete(names: NamedTables, statement: Delete) -> tuple[Table, CountedWrite]:
     """Runs a DELETE; errors as of `lakelog.Table.delete_where`."""
     table = names.table(statement.table.name)
-    where = find_condition(statement.table, statement.where)
+    where = find_condition(find_names(statement.table, table), statement.where)
     done = table.delete_where("TRUE" if where is None else where, **_to_commit(statement.table))
     return table, CountedWrite(done, RowCounts(deleted=done.deleted_rows or 0))
 
@@ -89,8 +89,15 @@ def describe_counts(counts: RowCounts | None) -> str:
     return ", ".join(f"{count:,} {'row' if count == 1 else 'rows'} {done}" for count, done in found)
 
 
-def find_condition(table: ChangedTable, where: str | None) -> str | None:
-    """A condition without the table's name before its columns, as filters of scans have them. Pure.
+def find_names(changed: ChangedTable, table: Table) -> tuple[str, ...]:
+    """The names of a table in the expressions of a statement. Pure."""
+    if changed.alias is not None:
+        return (changed.alias,)
+    return tuple(dict.fromkeys((changed.name.table, str(changed.name), table.name)))
+
+
+def find_condition(names: Sequence[str], where: str | None) -> str | None:
+    """A condition without the table's names before its columns, as filters of scans have them. Pure.
 
     Raises:
         InvalidArgument: Something in it is no word.
@@ -102,7 +109,7 @@ def find_condition(table: ChangedTable, where: str | None) -> str | None:
     end = 0
     place = 0
     while place < len(tokens):
-        length = _count_name(table, [token.text.casefold() for token in tokens[place : place + 6]])
+        length = _count_name(names, [token.text.casefold() for token in tokens[place : place + 6]])
         if length and (place == 0 or tokens[place - 1].word != "."):
             parts.append(where[end : tokens[place].start])
             end = tokens[place + length].start
@@ -127,20 +134,14 @@ def read_write_options(options: Mapping[str, str], statement: str) -> WriteOptio
     return given
 
 
-def _count_name(table: ChangedTable, words: list[str]) -> int:
+def _count_name(names: Sequence[str], words: list[str]) -> int:
     """How many words at the beginning are the table's name and the dot after it; 0: none."""
-    for name in _names_of(table):
+    for name in names:
         parts = name.casefold().split(".")
         spelled = [word for part in parts for word in (part, ".")]
         if words[: len(spelled)] == spelled and len(words) > len(spelled):
             return len(spelled)
     return 0
-
-
-def _names_of(table: ChangedTable) -> tuple[str, ...]:
-    if table.alias is not None:
-        return (table.alias,)
-    return tuple(dict.fromkeys((table.name.table, str(table.name))))
 
 
 def _to_commit(table: ChangedTable) -> CommitOptions:

@@ -10,7 +10,7 @@ from lakelog.sql.statements import ChangedTable, Delete, Merge, Query, Truncate,
 from lakelog.sql.word_reader import WordReader
 from lakelog.writes.row_changes.clauses import (
     Clause,
-    Literal,
+    ColumnDefault,
     when_matched,
     when_not_matched,
     when_not_matched_by_source,
@@ -160,5 +160,5 @@ def _take_assignments(reader: WordReader, table: ChangedTable, *until: str) -> d
             return values
 
 
-def _to_value(text: str) -> str | Literal:
-    return Literal(None) if text.upper() == "DEFAULT" else text
+def _to_value(text: str) -> str | ColumnDefault:
+    return ColumnDefault() if text.upper() == "DEFAULT" else text

@@ -15,9 +15,10 @@ from lakelog.format.filter.parameters import bind_parameters, find_parameters
 from lakelog.format.filter.tokens import Source
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.cast import cast_batch
+from lakelog.format.types.defaults import write_default
 from lakelog.options.declared.tables import SEQUENCE_FIELD
 from lakelog.options.values import TableOptions
-from lakelog.writes.row_changes.clauses import Assignments, Literal
+from lakelog.writes.row_changes.clauses import Assignments, ColumnDefault, Literal
 from lakelog.writes.row_changes.expressions import Constant, Expression, Side, bind_expression
 
 KEY_UPDATED: Final = "KEY_UPDATED"
@@ -50,10 +51,28 @@ def bind_assignments(
         if isinstance(value, str):
             where = f"'{field.name}' in {place}"
             bound[field.name] = bind_expression(bind_known(value, params), sides, where, field.type)
+        elif isinstance(value, ColumnDefault):
+            bound[field.name] = default_of(info, field)
         else:
             plain = value.value if isinstance(value, Literal) else value
             bound[field.name] = Constant(_to_scalar(plain, field, info))
     return bound
+
+
+def default_of(info: TableInfo, field: pa.Field) -> Constant:
+    """What a write stores that leaves a column out.
+
+    Raises:
+        InvalidArgument: The column has no default and is NOT NULL.
+    """
+    value = write_default(field)
+    if value is None and not field.nullable:
+        raise InvalidArgument(
+            f"Column '{field.name}' of {info.name} has no default, and it is NOT NULL. Give it a value.",
+            reason="SCHEMA_MISMATCH",
+            metadata={"table": str(info.name), "column": field.name},
+        )
+    return Constant(pa.scalar(None, field.type) if value is None else value)
 
 
 def bind_known(text: str, params: Parameters | None) -> str:

@@ -18,7 +18,15 @@ class Literal:
     value: Any
 
 
-Assignments: TypeAlias = Mapping[str, Value | Literal]
+@dataclass(frozen=True)
+class ColumnDefault:
+    """What a write stores that leaves the column out: DEFAULT of SQL."""
+
+    def __str__(self) -> str:
+        return "DEFAULT"
+
+
+Assignments: TypeAlias = Mapping[str, Value | Literal | ColumnDefault]
 """New values by column: a text is an SQL expression, every other value is itself."""
 
 
@@ -86,7 +94,7 @@ class WhenNotMatched:
     condition: str | None = None
 
     def insert(self, values: Assignments) -> Clause:
-        """Adds a row of these values; columns that are left out are NULL."""
+        """Adds a row of these values; columns that are left out get their defaults, else NULL."""
         return Clause(Rows.NOT_MATCHED, Action.INSERT, self.condition, check_assignments("insert", values))
 
     def insert_all(self) -> Clause:

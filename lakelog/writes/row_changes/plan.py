@@ -12,6 +12,7 @@ from lakelog.annotations import Parameters
 from lakelog.errors import InvalidArgument
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.cast import check_schema
+from lakelog.format.types.defaults import write_default
 from lakelog.options.declared.tables import DEDUPLICATE, IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD, SEQUENCE_FIELD
 from lakelog.options.values import TableOptions
 from lakelog.writes.row_changes.assignments import (
@@ -19,10 +20,11 @@ from lakelog.writes.row_changes.assignments import (
     bind_known,
     check_params_used,
     check_updated_columns,
+    default_of,
 )
 from lakelog.writes.row_changes.clauses import Action, Assignments, Clause, Rows, check_assignments
 from lakelog.writes.row_changes.evaluation import Evaluator
-from lakelog.writes.row_changes.expressions import Column, Constant, Expression, Side, bind_expression, columns_of
+from lakelog.writes.row_changes.expressions import Column, Expression, Side, bind_expression, columns_of
 from lakelog.writes.row_changes.on_condition import OnCondition, bind_on
 
 TARGET_NAME: Final = "target"
@@ -238,7 +240,7 @@ def _bind_clause(
     if clause.action is Action.DELETE:
         return BoundClause(clause.rows, clause.action, condition, _key_of(info), place)
     if clause.values is None:
-        values = _all_of_source(info, source, place)
+        values = _all_of_source(info, source, place, may_default=clause.action is Action.INSERT)
     else:
         values = dict(bind_assignments(info, clause.values, sides, place, params))
         if clause.action is Action.UPDATE:
@@ -249,9 +251,10 @@ def _bind_clause(
     return BoundClause(clause.rows, clause.action, condition, make(info, values), place)
 
 
-def _all_of_source(info: TableInfo, source: Side, place: str) -> dict[str, Expression]:
-    found = {name: source.find(name) for name in info.schema.arrow.names}
-    missing = [name for name, column in found.items() if column is None]
+def _all_of_source(info: TableInfo, source: Side, place: str, *, may_default: bool) -> dict[str, Expression]:
+    found = {field.name: source.find(field.name) for field in info.schema.arrow}
+    defaults = [field.name for field in info.schema.arrow if may_default and write_default(field) is not None]
+    missing = [name for name, column in found.items() if column is None and name not in defaults]
     if missing:
         raise InvalidArgument(
             f"{place} needs a column of the source for each one of {info.name}, and {', '.join(missing[:50])} "
@@ -268,14 +271,11 @@ def _whole_row(info: TableInfo, values: Mapping[str, Expression]) -> Mapping[str
 
 
 def _new_row(info: TableInfo, values: Mapping[str, Expression]) -> Mapping[str, Expression]:
-    for field in info.schema.arrow:
-        if field.name not in values and not field.nullable:
-            raise InvalidArgument(
-                f"An INSERT of a merge into {info.name} leaves out '{field.name}', which is NOT NULL. Give it a value.",
-                reason="SCHEMA_MISMATCH",
-                metadata={"table": str(info.name), "column": field.name},
-            )
-    return {field.name: values.get(field.name, Constant(pa.scalar(None, field.type))) for field in info.schema.arrow}
+    """The values of all columns; those that are left out get their defaults."""
+    return {
+        field.name: values[field.name] if field.name in values else default_of(info, field)
+        for field in info.schema.arrow
+    }
 
 
 def _key_of(info: TableInfo) -> Mapping[str, Expression]:

@@ -158,4 +158,6 @@ def test_a_plan_of_the_log_names_the_schemas_of_its_files(metastore: Metastore) 
     assert sorted(log.file_schemas) == [0, 1, 3]
     assert log.file_schemas[1].arrow.names == ["day", "id", "v", "c1"]
     state = metastore.plan(PlanRequest(table.table_uuid))
-    assert [*state.file_schemas] == [3]
+    assert sorted(state.file_schemas) == [2, 3]
+    changes = metastore.plan(PlanRequest(table.table_uuid, InRange(0, 2)))
+    assert sorted(changes.file_schemas) == [0, 1, 3]

@@ -47,10 +47,10 @@ def test_tables(session: SqlSession) -> None:
     assert session.execute(ORDERS).message == "Table shop.orders created."
     assert rows(session, "SHOW TABLES") == rows(session, "SHOW TABLES IN shop") == [("orders",)]
     assert rows(session, "DESCRIBE orders") == [
-        ("id", "BIGINT", False, 2, None, None),
-        ("dt", "STRING", False, 1, 1, None),
-        ("price", "DECIMAL(10,2)", True, None, None, "in euros"),
-        ("rating", "DOUBLE", True, None, None, None),
+        ("id", "BIGINT", False, 2, None, None, None),
+        ("dt", "STRING", False, 1, 1, None, None),
+        ("price", "DECIMAL(10,2)", True, None, None, None, "in euros"),
+        ("rating", "DOUBLE", True, None, None, None, None),
     ]
     session.execute("ALTER TABLE orders SET ('file.compression' = 'lz4')")
     assert rows(session, "SELECT * FROM orders$options ORDER BY key") == [("bucket", "2"), ("file.compression", "lz4")]

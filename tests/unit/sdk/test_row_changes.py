@@ -222,6 +222,21 @@ def test_what_is_not_possible_is_refused_before_anything(
     assert table.snapshots().num_rows == 1
 
 
+@pytest.mark.parametrize("keyed", [True, False])
+def test_what_an_insert_leaves_out_is_its_default(catalog: Catalog, keyed: bool) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64()), ("s", pa.string())])
+    key = ["id"] if keyed else []
+    table = catalog.create_table("shop.d", schema, primary_key=key, defaults={"v": 7})
+    table.merge([{"id": 1, "s": "a"}], ["id"], when_not_matched().insert_all())
+    table.merge([{"id": 2}], ["id"], when_not_matched().insert({"id": "id"}))
+    assert _read(table, "v", "s") == [(1, 7, "a"), (2, 7, None)]
+    with pytest.raises(InvalidArgument, match="v is missing"):
+        table.merge([{"id": 1, "s": "b"}], ["id"], when_matched().update_all())
+    catalog.sql("UPDATE shop.d SET v = 0")
+    catalog.sql("UPDATE shop.d SET v = DEFAULT WHERE id = 2")
+    assert _read(table, "v") == [(1, 0), (2, 7)]
+
+
 def test_sequence_fields_stay_and_their_rows_can_be_changed(catalog: Catalog) -> None:
     table = _make(catalog, options={"sequence.field": "v"})
     with pytest.raises(InvalidArgument, match=r"part of 'sequence\.field'"):

@@ -30,7 +30,7 @@ from lakelog.sql.statements import (
     UseDatabase,
     Values,
 )
-from lakelog.writes.row_changes.clauses import Literal, when_matched, when_not_matched, when_not_matched_by_source
+from lakelog.writes.row_changes.clauses import ColumnDefault, when_matched, when_not_matched, when_not_matched_by_source
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_changes_of_rows_are_read_with_their_expressions() -> None:
     assert parse_statement("DELETE FROM shop.t x") == Delete(table)
     case = "CASE WHEN a > 1 THEN 2 ELSE f(a, b) END"
     assert parse_statement(f"UPDATE t SET t.a = {case}, `b` = DEFAULT WHERE c") == Update(
-        ChangedTable(Name(None, "t")), {"a": case, "b": Literal(None)}, "c"
+        ChangedTable(Name(None, "t")), {"a": case, "b": ColumnDefault()}, "c"
     )
     assert parse_statement("TRUNCATE TABLE shop.t") == Truncate(Name("shop", "t"))
 

@@ -1,0 +1,75 @@
+"""Reads whole data files in Spark's Python workers, without superseded rows."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from lakelog.format.types.schema import TableSchema
+from lakelog.spark.connection import open_table_store
+from lakelog.spark.executor.write import BatchFunction, Words
+from lakelog.spark.task_errors import errors_to_driver
+from lakelog.storage.parquet.live_file import LiveFile
+from lakelog.storage.parquet.reader import DataFileReader
+from lakelog.storage.parquet.writer import plan_file_schema
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """The rows of a file. Picklable.
+
+    Args:
+        location: The table's location.
+        schema: The schema to read with.
+        file: The file.
+        words: Bits of the superseded rows; None: there are none.
+    """
+
+    location: str
+    schema: TableSchema
+    file: LiveFile
+    words: Words | None
+
+
+def reader_of(output: StructType) -> BatchFunction:
+    """A function for `mapInArrow` that reads the pickled `FileRows` of its only column, as Spark wants the rows."""
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        target = to_arrow_schema(output, timezone="UTC")
+        with errors_to_driver():
+            for batch in batches:
+                for work in batch.column(0).to_pylist():
+                    for rows in read_rows(pickle.loads(work)):
+                        columns = [column.cast(field.type) for column, field in zip(rows.columns, target, strict=True)]
+                        yield pa.RecordBatch.from_arrays(columns, schema=target)
+
+    return read
+
+
+def read_rows(work: FileRows) -> Iterator[pa.RecordBatch]:
+    """Reads all of the table's columns, in the order of the rows.
+
+    Raises:
+        DataCorrupted: The file is damaged or missing; named.
+    """
+    with DataFileReader(open_table_store(work.location), work.file) as reader:
+        # Deletes, which may have a key only, are among the rows that are left out.
+        mapping = reader.map_columns(list(plan_file_schema(work.schema, with_row_kind=False)))
+        start = 0
+        for batch in reader.read_batches(range(reader.metadata.num_row_groups), mapping):
+            kept = batch if work.words is None else batch.filter(pa.array(_is_kept(work.words, start, batch.num_rows)))
+            start += batch.num_rows
+            if kept.num_rows:
+                yield kept
+
+
+def _is_kept(words: Words, start: int, count: int) -> np.ndarray:
+    first, end = start // 64, -(-(start + count) // 64)
+    bits = np.unpackbits(words[first:end].view(np.uint8), bitorder="little")[start - first * 64 :][:count]
+    return bits == 0
