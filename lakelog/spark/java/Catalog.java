@@ -200,21 +200,52 @@ public final class Catalog implements TableCatalog, SupportsNamespaces {
   public Table alterTable(Identifier table, TableChange[] changes) throws NoSuchTableException {
     ObjectNode arguments = Driver.named("alter table");
     arguments.put("name", fullName(table));
-    ObjectNode set = arguments.putObject("set");
-    ArrayNode unset = arguments.putArray("unset");
+    ArrayNode given = arguments.putArray("changes");
     for (int place = 0; place < changes.length; place++) {
-      if (changes[place] instanceof TableChange.SetProperty) {
-        TableChange.SetProperty change = (TableChange.SetProperty) changes[place];
-        set.put(change.property(), change.value());
-      } else if (changes[place] instanceof TableChange.RemoveProperty) {
-        unset.add(((TableChange.RemoveProperty) changes[place]).property());
-      } else {
-        throw new UnsupportedOperationException(
-            "spark.sql alters only options of lakelog's tables. Give the statement to lakelog.spark.sql(spark, ...).");
-      }
+      describe(changes[place], given.addObject());
     }
     call(arguments);
     return loadTable(table);
+  }
+
+  private static void describe(TableChange change, ObjectNode made) {
+    made.put("kind", change.getClass().getSimpleName());
+    if (change instanceof TableChange.SetProperty) {
+      made.put("property", ((TableChange.SetProperty) change).property());
+      made.put("value", ((TableChange.SetProperty) change).value());
+    } else if (change instanceof TableChange.RemoveProperty) {
+      made.put("property", ((TableChange.RemoveProperty) change).property());
+    }
+    if (!(change instanceof TableChange.ColumnChange)) {
+      return;
+    }
+    ArrayNode path = made.putArray("column");
+    String[] names = ((TableChange.ColumnChange) change).fieldNames();
+    for (int place = 0; place < names.length; place++) {
+      path.add(names[place]);
+    }
+    if (change instanceof TableChange.AddColumn) {
+      TableChange.AddColumn added = (TableChange.AddColumn) change;
+      made.put("type", added.dataType().json());
+      made.put("nullable", added.isNullable());
+      made.put("comment", added.comment());
+      describe(added.position(), made);
+    } else if (change instanceof TableChange.RenameColumn) {
+      made.put("name", ((TableChange.RenameColumn) change).newName());
+    } else if (change instanceof TableChange.UpdateColumnType) {
+      made.put("type", ((TableChange.UpdateColumnType) change).newDataType().json());
+    } else if (change instanceof TableChange.UpdateColumnNullability) {
+      made.put("nullable", ((TableChange.UpdateColumnNullability) change).nullable());
+    } else if (change instanceof TableChange.UpdateColumnComment) {
+      made.put("comment", ((TableChange.UpdateColumnComment) change).newComment());
+    } else if (change instanceof TableChange.UpdateColumnPosition) {
+      describe(((TableChange.UpdateColumnPosition) change).position(), made);
+    }
+  }
+
+  private static void describe(TableChange.ColumnPosition position, ObjectNode made) {
+    made.put("first", position instanceof TableChange.First);
+    made.put("after", position instanceof TableChange.After ? ((TableChange.After) position).column() : null);
   }
 
   public boolean dropTable(Identifier table) {

@@ -85,8 +85,6 @@ class BatchCalls:
         metastore = self._installation.metastore
         info, levels = find_table_and_levels(metastore, options.table)
         state = resolve_spark_state(None, None, ScanOptions(options.others))
-        if not means_the_same(options.filter, info.schema, read_time_zone(self._spark)):
-            return {}
         schema = info.schema
         if state is not None or not info.location.startswith("file:"):
             plan, _ = plan_read(metastore, info, state, options.filter, time_zone="UTC", strict=True, levels=levels)
@@ -94,6 +92,8 @@ class BatchCalls:
             paths = plan.files.column("path")
             if len(paths) and not can_read(self._spark, info.location, paths[0].as_py()):
                 return {}
+        if not means_the_same(options.filter, schema, read_time_zone(self._spark)):
+            return {}
         columns = pick_columns(schema, check_spark_columns(options.columns, schema, options.table))
         known = to_spark_schema(columns, nullable=True)
         if "given" in arguments:

@@ -7,7 +7,7 @@
   answer `done`, or nothing, if it was there already, or was not there.
 - `create table` with `name`, `columns`, `partition_by`, `properties` and perhaps `primary_key`: answer `refused`, a
   list of one text: empty, or what prevents it (`table`, `database`).
-- `alter table` with `name`, and options to `set` and `unset`.
+- `alter table` with `name` and `changes`, as `Catalog.java` describes those of Spark.
 - `delete` with `table` and the `filters` of the rows.
 - `write` with `table`, `options` and, if it replaces rows, the filters of those that are `overwritten`: the target has
   the rows.
@@ -28,6 +28,7 @@ from lakelog.options.values import ScanOptions
 from lakelog.sdk.catalog import Catalog
 from lakelog.spark.batch.table_write import write
 from lakelog.spark.installation import Installation
+from lakelog.spark.java.column_changes import to_column_change
 from lakelog.spark.java.pushed_filters import to_exact_condition, to_value
 from lakelog.spark.names.new_tables import to_table_schema
 from lakelog.spark.planning import find_table_and_levels, plan_read, resolve_spark_state
@@ -134,7 +135,17 @@ class CatalogCalls:
         return {"refused": [""]}
 
     def _alter_table(self, _: Any, given: Mapping[str, Any]) -> Answer:
-        self._catalog.table(given["name"]).alter(set=given["set"], unset=given["unset"])
+        table = self._catalog.table(given["name"])
+        columns = [to_column_change(each) for each in given["changes"] if "column" in each]
+        options = {each["property"]: each.get("value") for each in given["changes"] if "property" in each}
+        comment = options.pop("comment", None)
+        if columns or comment is not None:
+            table.alter(columns=columns, comment=comment)
+        if options:
+            table.alter(
+                set={key: value for key, value in options.items() if value is not None},
+                unset=[key for key, value in options.items() if value is None],
+            )
         return {}
 
     def _write(self, target: Any, given: Mapping[str, Any]) -> Answer:

@@ -166,6 +166,8 @@ def _is_for_spark(text: str) -> bool:
         first, second, _, fourth = (*WordReader(text).peek_words(4), "", "", "", "")[:4]
     except InvalidArgument:
         return True  # Spark has more kinds of words.
+    if not first:
+        return False  # An empty statement.
     if first not in STATEMENT_WORDS or first in _SPARKS:
         return True
     return (fourth if second == "OR" else second) in _SPARKS_OBJECTS

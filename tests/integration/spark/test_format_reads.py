@@ -167,6 +167,8 @@ def test_a_column_that_is_gone_is_named(spark: SparkSession, make_table: MakeTab
     assert frame.select("k").count() == 1
     with pytest.raises(AnalysisException, match=r"was altered .*: it has no column 'w' any more\. Load it again"):
         frame.collect()
+    past = load(spark, table, filter="w = 'x'", **{"scan.snapshot-id": "1"})
+    assert rows_of(past) == [(1, 0, "x")]
 
 
 def test_wrong_options_are_named(spark: SparkSession, make_table: MakeTable) -> None:
