@@ -29,6 +29,7 @@ from lakelog.reads.change_plan import (
 from lakelog.reads.change_range import BEGIN_BETWEEN, naming_what_is_kept, plan_range
 from lakelog.reads.changes import ComparedStates, MetastoreStates, NormalizedChanges
 from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, plan_when_complete
+from lakelog.reads.continued_columns import ContinuedColumns
 from lakelog.reads.reading import (
     check_columns,
     make_guard,
@@ -62,12 +63,14 @@ def plan_scan(
     tag: str | None = None,
     files_since_ms: int | None = None,
     baseline: bool = False,
+    continued: ContinuedColumns | None = None,
     counts: ReadCounts | None = None,
 ) -> Scan:
     """Plans a read of a table's state; arguments as of `lakelog.Table.scan`.
 
     With `files_since_ms` it reads only files committed at or after this time, in milliseconds since the epoch; with
-    `baseline` what streams have shown by then (`lakelog.format.tables.plan.PlanRequest`).
+    `baseline` what streams have shown by then (`lakelog.format.tables.plan.PlanRequest`); with `continued` the columns
+    that a stream began with.
     """
     given = ScanOptions(to_option_texts({} if options is None else options))
     between = given.get(INCREMENTAL_BETWEEN)
@@ -86,7 +89,7 @@ def plan_scan(
             return _plan_between(context, info, resolved, mode, columns, filter, limit)
         with naming_what_is_kept(context.metastore, info, resolved.after, BEGIN_BETWEEN):
             return _plan_between(context, info, resolved, mode, columns, filter, limit)
-    plan, parsed = plan_files(context.metastore, info, at, make_parser(filter), baseline=baseline)
+    plan, parsed = plan_files(context.metastore, info, at, make_parser(filter), baseline=baseline, continued=continued)
     schema = plan.schema
     policy = find_policy(plan)
     names = check_columns(columns, schema, str(info.name))
@@ -179,6 +182,7 @@ def plan_changes(
     raw: bool = True,
     overwrites: bool = False,
     without_deletes: bool = False,
+    continued: ContinuedColumns | None = None,
     counts: ReadCounts | None = None,
 ) -> Scan:
     """Plans a read of what the snapshots after `after`, up to and including `until`, changed.
@@ -187,9 +191,10 @@ def plan_changes(
     snapshot; for a snapshot without one the keyed changes, each with its old row; or, with `raw`, the rows as written:
     the last row per key of each commit, also if a commit had more rows than a writer's buffer and so wrote several runs
     (semantics 3.3). Compactions show nothing. Overwrites show nothing either, unless `overwrites` requests their
-    difference, or their new rows if there is no key (semantics 5.2).
+    difference, or their new rows if there is no key (semantics 5.2). With `continued` the columns are those that a
+    stream began with.
     """
-    changes = plan_range(context.metastore, info, after, until, make_parser(filter), raw=raw)
+    changes = plan_range(context.metastore, info, after, until, make_parser(filter), raw=raw, continued=continued)
     plan, policy = changes.plan, find_policy(changes.plan)
     own = (ROW_KIND_COLUMN, SNAPSHOT_ID_COLUMN)
     names = check_columns(columns, plan.schema, str(info.name), own)
