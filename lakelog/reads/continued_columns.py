@@ -10,7 +10,7 @@ from typing import Final
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter.condition import parse_filter
 from lakelog.format.tables.continued_schema import continue_schema, find_breaks
-from lakelog.format.tables.evolution import find_renames
+from lakelog.format.types.evolution import find_renames
 from lakelog.format.tables.plan import Plan
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
@@ -46,9 +46,13 @@ class ContinuedColumns:
         """
         at = plan.range_snapshots or (() if plan.snapshot is None else (plan.snapshot,))
         self.check(at, plan.file_schemas)
-        began, head = self.table.schema, plan.table.schema
-        schema = began if head.schema_id <= began.schema_id else continue_schema(began, head, self.shown)
+        schema = self.to_schema(plan.table.schema)
         return dataclasses.replace(plan, schema=schema, table=name_as(plan.table, schema))
+
+    def to_schema(self, later: TableSchema) -> TableSchema:
+        """The schema to read with where the table has this one. Pure."""
+        began = self.table.schema
+        return began if later.schema_id <= began.schema_id else continue_schema(began, later, self.shown)
 
     def check(self, snapshots: Sequence[Snapshot], schemas: Mapping[int, TableSchema]) -> None:
         """Raises InvalidArgument for the first of some snapshots whose columns end the reader. Pure."""

@@ -29,6 +29,7 @@ from lakelog.options.declared.streams import (
 from lakelog.options.declared.tables import STREAMING_READ_OVERWRITE
 from lakelog.options.values import StreamOptions, TableOptions
 from lakelog.reads.change_plan import check_raw
+from lakelog.reads.continued_columns import name_as
 from lakelog.reads.log.start import LogAccess, LogPlacing, begin_by_log, comes_from_log, go_on_by_log, place_by_log
 from lakelog.reads.reading import check_columns, without_kind
 from lakelog.reads.stream_start import StreamStart, find_starts, resume
@@ -96,6 +97,7 @@ def open_stream(
         Fenced: Another reader has opened the consumer since this reader began.
     """
     parsed = StreamOptions(request.options)
+    tables = _with_begun_schemas(context.metastore, tables, points)
     names = [str(table.name) for table in tables]
     views = [
         _to_view(table, parsed, request.columns.get(name), request.filters.get(name))
@@ -171,7 +173,13 @@ def _begin(
     def to_points(begins: Sequence[StreamStart]) -> tuple[ResumePoint, ...]:
         return tuple(
             ResumePoint(
-                table.table_uuid, start.after, start.after_uuid, start.full_at is not None, start.skip_rows, epoch
+                table.table_uuid,
+                start.after,
+                start.after_uuid,
+                start.full_at is not None,
+                start.skip_rows,
+                epoch,
+                table.schema.schema_id,
             )
             for table, start, epoch in zip(tables, begins, epochs, strict=True)
         )
@@ -284,6 +292,24 @@ def _open_consumers(
                 metadata={"consumer_id": consumer_id, "table": str(table.name), "epoch": str(point.epoch)},
             )
         found.append(consumer)
+    return found
+
+
+def _with_begun_schemas(
+    metastore: Metastore, tables: Sequence[TableInfo], points: Sequence[ResumePoint]
+) -> Sequence[TableInfo]:
+    """The tables with the columns that a reader that goes on is being shown."""
+    found = list(tables)
+    for place, (table, point) in enumerate(zip(tables, points, strict=False)):
+        if point.schema_id in (None, table.schema.schema_id):
+            continue
+        versions = {each.schema_id: each for each in metastore.list_schemas(table.table_uuid)}
+        if point.schema_id not in versions:
+            raise InvalidArgument(
+                f"Table {table.name} has no schema {point.schema_id}. Give back what was sent, or nothing.",
+                metadata={"field": "schema_id", "value": str(point.schema_id)},
+            )
+        found[place] = name_as(table, versions[point.schema_id])
     return found
 
 
