@@ -29,6 +29,7 @@ from lakelog.options.declared.reads_and_writes import (
     FILL_MISSING,
     IF_SNAPSHOT,
     IF_UNCHANGED,
+    MERGE_SCHEMA,
 )
 from lakelog.options.values import TableOptions
 from lakelog.spark.batch.commit import (
@@ -58,6 +59,7 @@ from lakelog.storage.parquet.writer import plan_file_schema
 from lakelog.storage.write.row_normalizer import KindSource
 from lakelog.writes.commit_options import NO_GUARDS, Guards, read_guards
 from lakelog.writes.log_rows import plan_log_rows
+from lakelog.writes.schema_merge import merge_columns
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,11 @@ class WriteTarget:
             partition = "dynamic"
         replaced = resolve_overwrite("overwrite" if overwrite else "append", partition, info, given)
         source = kind_source("append", info, schema.names)
-        fills = given.get(FILL_MISSING)
+        merges = given.get(MERGE_SCHEMA)
+        if merges:
+            rows = StructType([field for field in schema if field.name != ROW_KIND_COLUMN])
+            info = merge_columns(metastore, info, to_arrow_schema(rows, timezone="UTC"))
+        fills = merges or given.get(FILL_MISSING)
         _check_columns(schema, info, source, replaced, fills)
         uncommitted = None if replaced is not None else plan_uncommitted(metastore, info)
         # It has answered just now; the commit comes from another process, perhaps hours later.
@@ -151,6 +157,7 @@ def _check_columns(
         pa.schema([field for field in expected if field.name not in filled]),
         fill_missing=fill_missing,
         fill_option=FILL_MISSING.key,
+        merge_option=f"option '{MERGE_SCHEMA.key}'",
     )
 
 
