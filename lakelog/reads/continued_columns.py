@@ -54,15 +54,19 @@ class ContinuedColumns:
         began = self.table.schema
         return began if later.schema_id <= began.schema_id else continue_schema(began, later, self.shown)
 
+    def find_breaks(self, later: TableSchema) -> list[str]:
+        """What a version of the schema no longer has of the shown columns: a line a column. Pure."""
+        began = self.table.schema
+        return [] if later.schema_id <= began.schema_id else find_breaks(began, later, self.shown)
+
     def check(self, snapshots: Sequence[Snapshot], schemas: Mapping[int, TableSchema]) -> None:
         """Raises InvalidArgument for the first of some snapshots whose columns end the reader. Pure."""
-        began, seen = self.table.schema, self.table.schema.schema_id
+        seen = self.table.schema.schema_id
         for snapshot in snapshots:
             if snapshot.schema_id <= seen:
                 continue
             seen = snapshot.schema_id
-            breaks = find_breaks(began, schemas[seen], self.shown)
-            if breaks:
+            if breaks := self.find_breaks(schemas[seen]):
                 raise self._to_end(snapshot.snapshot_id - 1, breaks)
 
     def _to_end(self, until: int, breaks: Sequence[str]) -> InvalidArgument:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 import pyarrow as pa
 from pyarrow import types as pt
 
+from lakelog.format.types.defaults import initial_default
 from lakelog.format.types.schema import TableSchema, field_id
 from lakelog.format.types.sql_types import to_sql_type
 
@@ -62,6 +63,14 @@ def continue_schema(began: TableSchema, later: TableSchema, shown: Collection[st
     # What is cached by a schema's id must be another one's.
     digest = hashlib.sha256(arrow.serialize()).digest()
     return TableSchema(-1 - int.from_bytes(digest[:7]), arrow, key, partition)
+
+
+def is_stored_as(field: pa.Field, written: TableSchema) -> bool:
+    """Whether files of a version hold a column in this type, or show it as NULL because they lack it. Pure."""
+    stored = next((each for each in written.arrow if field_id(each) == field_id(field)), None)
+    if stored is None:
+        return initial_default(field) is None
+    return bool(pa.field("", stored.type).equals(pa.field("", field.type), check_metadata=True))
 
 
 def _free_name(field: pa.Field, taken: set[str]) -> str:
