@@ -41,9 +41,9 @@ from .pipeline.spec import FileSource, Format, Mode, Pipeline
 from .progress import DoneBatch
 from .records.dead_letters import count_letters, delete_letters, marked_folder
 from .records.discovery import SCHEMA_COLUMN
+from .records.target import Target
 from .source import BatchTasks, Source
 from .source_progress import PlannedBatch, check_planned
-from .target import Target
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,12 @@ class BatchWriter:
         if already_applied:
             snapshot_id = progress.snapshot_id if progress.last_identifier == batch_id else None
         else:
-            result = self._write_anew(spark, planned)
+            result = self._write_repeatedly(spark, planned)
             snapshot_id, already_applied = result.snapshot_id, result.already_applied
         totals, rows, letters = self._count(batch_id, snapshot_id)
         return DoneBatch(planned, rows, letters, totals, self.clock.monotonic_s() - began_s, already_applied)
 
-    def _write_anew(self, spark: SparkSession, planned: PlannedBatch) -> WriteResult:
+    def _write_repeatedly(self, spark: SparkSession, planned: PlannedBatch) -> WriteResult:
         """Writes a batch, again if the table's columns are changed meanwhile."""
         for _ in range(_MOST_CHANGES):
             try:

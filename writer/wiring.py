@@ -45,10 +45,10 @@ from .pipeline.spec import FileSource, Pipeline
 from .progress import Progress
 from .records.coercion import Coercion
 from .records.dead_letters import mark_name
+from .records.target import Target
 from .records.tasks import ReadTask
 from .service import Service
 from .source import Source
-from .target import Target
 
 
 def open_catalog(config: Config, pipeline: Pipeline) -> tuple[Metastore, str]:

@@ -9,10 +9,10 @@ from typing import Final
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter.condition import parse_filter
-from lakelog.format.tables.continued_schema import continue_schema, find_breaks
 from lakelog.format.tables.plan import Plan
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.continued_schema import continue_schema, find_breaks
 from lakelog.format.types.evolution import find_renames
 from lakelog.format.types.schema import TableSchema
 from lakelog.options.column_options import rename_in_options

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from lakelog.arguments import check_flag, parse_table_name, to_option_texts
+from lakelog.client.column_merge import merge_columns
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit.log_content import plan_log_content
@@ -66,7 +67,6 @@ from lakelog.writes.changelog.commit_changelog import find_producer
 from lakelog.writes.commit_options import CommitOptions, read_commit_options, read_guards
 from lakelog.writes.heartbeats import Heartbeats
 from lakelog.writes.log_rows import plan_log_rows
-from lakelog.writes.schema_merge import merge_columns
 
 
 def write(

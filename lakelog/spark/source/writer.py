@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakelog.arguments import parse_table_name
+from lakelog.client.column_merge import merge_columns
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit.log_content import plan_log_content
@@ -59,7 +60,6 @@ from lakelog.storage.parquet.writer import plan_file_schema
 from lakelog.storage.write.row_normalizer import KindSource
 from lakelog.writes.commit_options import NO_GUARDS, Guards, read_guards
 from lakelog.writes.log_rows import plan_log_rows
-from lakelog.writes.schema_merge import merge_columns
 
 
 @dataclass(frozen=True)

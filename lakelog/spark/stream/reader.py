@@ -31,10 +31,10 @@ from lakelog.arguments import parse_table_name
 from lakelog.client.leased_reads import LeasedReads
 from lakelog.client.metastore.metastore import Metastore, SnapshotPage, WatchPosition
 from lakelog.errors import HistoryDiverged, InvalidArgument, NotFound, SnapshotExpired
-from lakelog.format.tables.continued_schema import is_stored_as
 from lakelog.format.tables.plan import Plan
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.continued_schema import is_stored_as
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.options.declared.streams import EXPIRED_POSITION, SCAN_BOUNDED_WATERMARK, SCAN_REMOVE_NORMALIZE
 from lakelog.reads.change_plan import describe_skipped, find_overwrites

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog import AddColumn, DropColumn, MoveColumn, RenameColumn, WidenColumn
+from lakelog.format.types.column_changes import ColumnChange
 from lakelog.log.memory import MemoryCluster
 from lakelog.reads.streams.log import table as log_table
 from lakelog.sdk.catalog import Catalog
@@ -21,7 +22,7 @@ from metastore.testing import InProcessMetastore
 from tests.support.log.logging_tables import HandPublisher, LogUses, open_metastore, read_all, to_rows, to_schemas
 from tests.support.log.orders_with_log import TABLES, find_newest, make, random_rows
 
-NOTHING_LOST = [
+NOTHING_LOST: list[ColumnChange] = [
     RenameColumn("v", "amount"),
     AddColumn("note", pa.string(), default="-", after="day"),
     MoveColumn("price", first=True),

@@ -160,7 +160,7 @@ def test_columns_that_rows_leave_out_get_their_default(spark: SparkSession, make
         columns=[
             SetDefault("name", "x"),
             SetDefault("qty", 7),
-            AddColumn("at", pa.timestamp("us"), default=datetime(2013, 5, 6, 7, 8, 9)),
+            AddColumn("at", pa.timestamp("us"), default=datetime(2013, 5, 6, 7, 8, 9)),  # noqa: DTZ001
         ]
     )
     df = spark.range(1, 2).selectExpr("cast(id as int) k")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,10 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 import lakelog.spark
 from lakelog import AddColumn, DropColumn, RenameColumn
 from lakelog.embedded.stack import EmbeddedStack
+from lakelog.format.types.column_changes import ColumnChange
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from tests.support.spark.given_session import GivenSession
-from writer import batch
 from writer.config import Config, parse_config
 from writer.exit_status import ExitStatus
 from writer.pipeline.reading import read_pipeline
@@ -66,8 +66,8 @@ class Lab:
         service, _ = make_service(config, pipeline, metastore, target, make_events(), self.session, log)
         return service.run()
 
-    def _keep(self, _: Any, __: str, event: dict[str, Any]) -> str:
-        self.lines.append(event)
+    def _keep(self, _: Any, __: str, event: MutableMapping[str, Any]) -> str:
+        self.lines.append(dict(event))
         return str(event)
 
     def files(self, format_: str) -> str:
@@ -132,7 +132,7 @@ def test_a_crash_behind_the_change_leaves_rows_once(
 
     source = '{type: files, path: ./in, format: json, missing_columns: "null"}'
     with monkeypatch.context() as patch:
-        patch.setattr(batch.lakelog.spark, "write", die)
+        patch.setattr(lakelog.spark, "write", die)
         with pytest.raises(KeyboardInterrupt):
             lab.run(source, ADD)
     lab.table = catalog.table(lab.table.name)
@@ -167,19 +167,18 @@ def test_a_pipeline_goes_on_while_its_table_is_altered(make_lab: MakeLab, monkey
     source = "{type: files, path: ./in, format: csv, max_files_per_batch: 1}"
     for number in range(1, 5):
         lab.put(f"{number}.csv", f"id,name\n{number},n{number}\n")
-    steps = iter(
-        [
-            lambda: None,
-            lambda: lab.table.alter(columns=[AddColumn("a", pa.int32()), AddColumn("b", pa.int32(), default=7)]),
-            # Between the look at the table and the write.
-            lambda: lab.table.alter(columns=[AddColumn("c", pa.string()), DropColumn("a")]),
-            lambda: lab.table.alter(columns=[RenameColumn("name", "title")]),
-        ]
-    )
+    changes: list[list[ColumnChange]] = [
+        [],
+        [AddColumn("a", pa.int32()), AddColumn("b", pa.int32(), default=7)],
+        [AddColumn("c", pa.string()), DropColumn("a")],
+        [RenameColumn("name", "title")],
+    ]
     original = lakelog.spark.write
 
     def write(*arguments: Any, **more: Any) -> Any:
-        next(steps, lambda: None)()
+        # Between the look at the table and the write.
+        if changes and (due := changes.pop(0)):
+            lab.table.alter(columns=due)
         return original(*arguments, **more)
 
     monkeypatch.setattr(lakelog.spark, "write", write)

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakelog.client.column_merge import merge_columns, plan_merge
 from lakelog.errors import InvalidArgument, OutcomeUnknown
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.column_changes import AddColumn, ColumnChange, WidenColumn
 from lakelog.sdk.catalog import Catalog
-from lakelog.writes.schema_merge import merge_columns, plan_merge
 
 KNOWN = pa.schema(
     [

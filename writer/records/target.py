@@ -7,16 +7,16 @@ from typing import Final
 
 import pyarrow as pa
 
+from lakelog.client.column_merge import merge_columns
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.sql_types import to_sql_type
 from lakelog.format.types.types import canonical_type
 from lakelog.records.inferred_types import leave_out_untyped
-from lakelog.writes.schema_merge import merge_columns
 
-from .pipeline.spec import Evolution, Mode, Pipeline
-from .records.coercion import Coercion
+from ..pipeline.spec import Evolution, Mode, Pipeline
+from .coercion import Coercion
 
 NEW_COLUMN: Final = "NEW_COLUMN"
 """The reason of the error for a column of the source that the table does not have."""
