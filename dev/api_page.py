@@ -30,14 +30,18 @@ from lakelog.sdk.grants import Grants  # noqa: E402
 from lakelog.sdk.maintenance import compaction_result, partition_expiry  # noqa: E402
 from lakelog.sdk.maintenance.checking import file_check_result  # noqa: E402
 from lakelog.sdk.maintenance.tags import Tags  # noqa: E402
+from lakelog.sdk.system_table import SystemTable  # noqa: E402
 from lakelog.sdk.tables.table import Table  # noqa: E402
 from lakelog.sdk.transaction import Transaction, TransactionTable  # noqa: E402
+from lakelog.system_tables.scan import SystemScan  # noqa: E402
 from lakelog.writes.commit_options import CommitOptions, TransactionOptions  # noqa: E402
 
 _CLASSES: Final = (
     Catalog,
     Table,
     Scan,
+    SystemTable,
+    SystemScan,
     Subscription,
     StreamBatch,
     Consumers,

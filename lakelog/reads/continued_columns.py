@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter.condition import parse_filter
+from lakelog.format.tables.as_of import as_of
 from lakelog.format.tables.plan import Plan
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.continued_schema import continue_schema, find_breaks
-from lakelog.format.types.evolution import find_renames
 from lakelog.format.types.schema import TableSchema
-from lakelog.options.column_options import rename_in_options
 
 COLUMNS_CHANGED: Final = "COLUMNS_CHANGED"
 """The reason of the error that ends a stream whose columns were dropped or have other types."""
@@ -38,16 +37,22 @@ class ContinuedColumns:
     shown: frozenset[str]
     remedy: str
 
-    def apply(self, plan: Plan) -> Plan:
-        """A plan with the columns that the reader began with, and options that name them so. Pure.
+    def apply(self, plan: Plan, load_versions: Callable[[], Sequence[TableSchema]]) -> Plan:
+        """A plan with the columns that the reader began with, and options that name them so.
+
+        Args:
+            plan: Of a state with its schema, or of a range with the present one.
+            load_versions: Returns all versions of the schema; called if the present one would end the reader.
 
         Raises:
             InvalidArgument: A column is not there any more in a snapshot of the plan, or has another type.
         """
-        at = plan.range_snapshots or (() if plan.snapshot is None else (plan.snapshot,))
-        self.check(at, plan.file_schemas)
-        schema = self.to_schema(plan.table.schema)
-        return dataclasses.replace(plan, schema=schema, table=name_as(plan.table, schema))
+        # What was dropped or widened stays so: a version without breaks has none before it.
+        if self.find_breaks(plan.schema):
+            at = plan.range_snapshots or (() if plan.snapshot is None else (plan.snapshot,))
+            self.check(at, {version.schema_id: version for version in load_versions()})
+        schema = self.to_schema(plan.schema)
+        return dataclasses.replace(plan, schema=schema, table=as_of(plan.table, schema))
 
     def to_schema(self, later: TableSchema) -> TableSchema:
         """The schema to read with where the table has this one. Pure."""
@@ -85,13 +90,6 @@ class ContinuedColumns:
                 "columns": ", ".join(line.partition(":")[0] for line in breaks)[:500],
             },
         )
-
-
-def name_as(table: TableInfo, schema: TableSchema) -> TableInfo:
-    """A table with another version of its schema, and options that name the columns as that does. Pure."""
-    renames = find_renames(table.schema, schema)
-    options = rename_in_options(table.options, renames) if renames else table.options
-    return dataclasses.replace(table, schema=schema, options=options)
 
 
 def find_shown(table: TableInfo, columns: Sequence[str] | None, condition: str | None) -> frozenset[str]:

@@ -7,7 +7,7 @@ rows are shown as they were written. A range can have both kinds, since a table'
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakelog.annotations import OptionValue, TimeLike
@@ -47,7 +47,9 @@ from lakelog.storage.parquet.read_counts import ReadCounts
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN, FileScan
 
 if TYPE_CHECKING:
+    from lakelog.format.filter.condition import Filter
     from lakelog.format.tables.table import TableInfo
+    from lakelog.format.types.schema import TableSchema
 
 
 def plan_scan(
@@ -64,13 +66,14 @@ def plan_scan(
     files_since_ms: int | None = None,
     baseline: bool = False,
     continued: ContinuedColumns | None = None,
+    levels: tuple[int, ...] = (),
     counts: ReadCounts | None = None,
 ) -> Scan:
     """Plans a read of a table's state; arguments as of `lakelog.Table.scan`.
 
     With `files_since_ms` it reads only files committed at or after this time, in milliseconds since the epoch; with
-    `baseline` what streams have shown by then (`lakelog.format.tables.plan.PlanRequest`); with `continued` the columns
-    that a stream began with.
+    `baseline` what streams have shown by then (`lakelog.format.tables.plan.PlanRequest`); with `levels` only files of
+    these levels; with `continued` the columns that a stream began with.
     """
     given = ScanOptions(to_option_texts({} if options is None else options))
     between = given.get(INCREMENTAL_BETWEEN)
@@ -89,7 +92,9 @@ def plan_scan(
             return _plan_between(context, info, resolved, mode, columns, filter, limit)
         with naming_what_is_kept(context.metastore, info, resolved.after, BEGIN_BETWEEN):
             return _plan_between(context, info, resolved, mode, columns, filter, limit)
-    plan, parsed = plan_files(context.metastore, info, at, make_parser(filter), baseline=baseline, continued=continued)
+    plan, parsed = plan_files(
+        context.metastore, info, at, make_parser(filter), baseline=baseline, levels=levels, continued=continued
+    )
     schema = plan.schema
     policy = find_policy(plan)
     names = check_columns(columns, schema, str(info.name))
@@ -177,7 +182,8 @@ def plan_changes(
     after: int,
     until: int,
     columns: Sequence[str] | None,
-    filter: str | None,  # noqa: A002
+    filter: str | None = None,  # noqa: A002
+    parse: Callable[[TableSchema], Filter | None] | None = None,
     limit: int | None = None,
     raw: bool = True,
     overwrites: bool = False,
@@ -191,10 +197,11 @@ def plan_changes(
     snapshot; for a snapshot without one the keyed changes, each with its old row; or, with `raw`, the rows as written:
     the last row per key of each commit, also if a commit had more rows than a writer's buffer and so wrote several runs
     (semantics 3.3). Compactions show nothing. Overwrites show nothing either, unless `overwrites` requests their
-    difference, or their new rows if there is no key (semantics 5.2). With `continued` the columns are those that a
-    stream began with.
+    difference, or their new rows if there is no key (semantics 5.2). `parse` is given instead of `filter` if the
+    condition is not one text. With `continued` the columns are those that a stream began with.
     """
-    changes = plan_range(context.metastore, info, after, until, make_parser(filter), raw=raw, continued=continued)
+    parse = parse or make_parser(filter)
+    changes = plan_range(context.metastore, info, after, until, parse, raw=raw, continued=continued)
     plan, policy = changes.plan, find_policy(changes.plan)
     own = (ROW_KIND_COLUMN, SNAPSHOT_ID_COLUMN)
     names = check_columns(columns, plan.schema, str(info.name), own)

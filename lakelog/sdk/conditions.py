@@ -30,3 +30,19 @@ def to_condition(condition: Condition | None, params: Parameters | None) -> str 
             metadata={"field": "params"},
         )
     return to_sql_condition(condition) if isinstance(condition, pc.Expression) else condition
+
+
+def to_deletion(condition: Condition, params: Parameters | None) -> str:
+    """Returns the condition of a deletion, which has to be given: without one, everything would be deleted. Pure.
+
+    Raises:
+        InvalidArgument: There is none; else as of `to_condition`.
+    """
+    sql = to_condition(condition, params)
+    if sql is None or not sql.strip():
+        raise InvalidArgument(
+            "delete_where needs a condition, as filter='id = 7'. To delete all rows, give 'true', or overwrite the "
+            "table with no rows.",
+            metadata={"field": "filter"},
+        )
+    return sql

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import datetime as dt
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
-from lakelog.annotations import Rows, SnapshotLike, Value
+import pyarrow as pa
+
+from lakelog.annotations import Condition, Parameters, Rows, SnapshotLike, Value
 from lakelog.arguments import check_flag, parse_table_name
 from lakelog.clock import RandomIds
 from lakelog.context import Context
@@ -29,10 +31,14 @@ from lakelog.format.commit.request import (
 )
 from lakelog.format.commit.writer_names import make_one_time_name
 from lakelog.format.tables.table import TableInfo
+from lakelog.options.declared.tables import SEQUENCE_FIELD
 from lakelog.options.values import TableOptions
 from lakelog.reads.reading import find_snapshot_at
 from lakelog.reads.scan import Scan
+from lakelog.reads.scan_planning import plan_scan
 from lakelog.results import TransactionResult
+from lakelog.sdk.conditions import to_deletion
+from lakelog.sdk.row_changes import RowChanges
 from lakelog.storage.write.row_normalizer import KindSource, RowNormalizer
 from lakelog.writes.attempt import CommitAttempt, Repeating
 from lakelog.writes.changelog.commit_changelog import commit_lookups
@@ -41,6 +47,11 @@ from lakelog.writes.commit_options import NO_GUARDS, Guards
 from lakelog.writes.ingest import to_batches
 from lakelog.writes.latest_deletes import LatestDeletes, needs_latest
 from lakelog.writes.overwrite import StaticPartition, check_dynamic, to_restore, to_static_partition
+from lakelog.writes.row_changes.clauses import Assignments, Clause, check_clauses
+from lakelog.writes.row_changes.merging import RowCounts
+from lakelog.writes.row_changes.on_condition import check_on
+from lakelog.writes.row_changes.plan import Names
+from lakelog.writes.row_removal import KnownRows, check_takes_deletes, remove_matching
 from lakelog.writes.table_write import TableWrite
 from lakelog.writes.write_state import WriteState
 
@@ -349,9 +360,114 @@ class TransactionTable:
         with context.leased_reads.reading(write.info, max(deletes.base_snapshot_id, 1)):
             self._write(found, KindSource.FOUND_DELETES)
 
+    def delete_where(self, filter: Condition, *, params: Parameters | None = None) -> int:  # noqa: A002
+        """Deletes the rows that fulfil a condition; see `lakelog.Table.delete_where`.
+
+        They are looked for now, once. So the transaction is refused (CommitConflict) if another commit compacts or
+        removes files that have such rows, or with a primary key, if it writes to the same buckets: begin it again. The
+        search sees no rows of the transaction itself.
+
+        Returns:
+            How many rows were found.
+        """
+        return self._delete_where(to_deletion(filter, params), KnownRows())
+
+    def _delete_where(self, condition: str, known: KnownRows) -> int:
+        """As `delete_where`, with what earlier tries have found."""
+        transaction, write = self._transaction, self._table_write
+        transaction._check_open()
+        if write.was_written:
+            raise InvalidArgument(
+                f"{write.info.name} was written to before in this transaction, and delete_where looks only at rows "
+                "that are committed. Delete first, or in a transaction of its own.",
+                metadata={"table": str(write.info.name)},
+            )
+        if write.info.schema.primary_key:
+            check_takes_deletes(write.info)
+            return self._delete_found(condition)
+        try:
+            return remove_matching(transaction._context, write, transaction._attempt.attempt_id, condition, known)
+        except BaseException as error:
+            transaction._failure = error
+            raise
+
+    def _delete_found(self, condition: str) -> int:
+        """Deletes the rows of a table with a primary key by their keys, which must be unchanged until the commit."""
+        write, context = self._table_write, self._transaction._context
+        schema = write.info.schema
+        names = dict.fromkeys((*schema.primary_key, *write.options.get(SEQUENCE_FIELD)))
+        found = plan_scan(
+            context,
+            write.info,
+            columns=list(names),
+            filter=condition,
+            limit=None,
+            snapshot_id=None,
+            timestamp=None,
+            options=None,
+        )
+        write.guards = write.guards.meet(Guards(if_unchanged=found.snapshot_id))
+        counts: list[int] = []
+
+        def count(batch: pa.RecordBatch) -> pa.RecordBatch:
+            counts.append(batch.num_rows)
+            return batch
+
+        self._write(map(count, found.to_batches()), KindSource.FOUND_DELETES)
+        return sum(counts)
+
     def write(self, data: Rows, *, fill_missing: bool = False) -> None:
         """Writes rows of all kinds; see `lakelog.Table.write`."""
         self._write(data, KindSource.COLUMN, fill_missing=fill_missing)
+
+    def update(
+        self,
+        set: Assignments,  # noqa: A002
+        where: Condition | None = None,
+        *,
+        params: Parameters | None = None,
+    ) -> int:
+        """Gives columns of some rows new values; see `lakelog.Table.update`.
+
+        The rows are read once, so the transaction is refused (CommitConflict) if another commit wrote to the same
+        buckets meanwhile: begin it again. The read sees no rows of the transaction itself.
+
+        Returns:
+            How many rows got new values.
+        """
+        return self.change_rows("update", lambda changes: changes.update(set, where, params, Names())).updated
+
+    def merge(
+        self, source: Rows, on: str | Sequence[str], *clauses: Clause, params: Parameters | None = None
+    ) -> RowCounts:
+        """Compares the table's rows with others; see `lakelog.Table.merge`, and for conflicts `update`."""
+        checked = check_clauses(clauses)
+        rows = pa.Table.from_batches(to_batches(source))
+        return self.change_rows("merge", lambda changes: changes.merge(rows, check_on(on), checked, params, Names()))
+
+    def change_rows(self, call: str, change: Callable[[RowChanges], RowCounts]) -> RowCounts:
+        """Changes rows that are read in this transaction.
+
+        Args:
+            call: The call, for messages.
+            change: Gets what changes the rows of this table.
+        """
+        self._transaction._check_open()
+        write = self._table_write
+        if write.was_written:
+            raise InvalidArgument(
+                f"{write.info.name} was written to before in this transaction, and {call}() sees only rows that are "
+                f"committed. Call {call}() in a transaction of its own.",
+                metadata={"table": str(write.info.name)},
+            )
+        try:
+            transaction = self._transaction
+            attempt_id, guard = transaction._attempt.attempt_id, transaction._read_guards.append
+            return change(RowChanges(transaction._context, write, attempt_id, self._write, guard))
+        except BaseException as error:
+            if write.was_written:
+                self._transaction._failure = error
+            raise
 
     def overwrite(
         self, data: Rows, partition: Mapping[str, Value] | str | None = None, *, fill_missing: bool = False

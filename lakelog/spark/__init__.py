@@ -1,5 +1,7 @@
 """lakelog in Spark: `install` once, then `read_table`, `changes`, `write`, `write_stream` and `format("lakelog")`.
 
+`update`, `delete_where` and `merge` change rows that are there.
+
 Names are imported when first used: tasks on executors import this package too, and need little of it.
 """
 
@@ -17,15 +19,29 @@ if TYPE_CHECKING:
     from lakelog.spark.batch.table_read import read_table
     from lakelog.spark.batch.table_write import write
     from lakelog.spark.installation import install
+    from lakelog.spark.row_changes.statements import delete_where, merge, update
     from lakelog.spark.session.session import build_session
 
-__all__ = ["build_session", "changes", "install", "read_table", "write", "write_stream"]
+__all__ = [
+    "build_session",
+    "changes",
+    "delete_where",
+    "install",
+    "merge",
+    "read_table",
+    "update",
+    "write",
+    "write_stream",
+]
 
 _HOMES: Final = {
     "build_session": "lakelog.spark.session.session",
     "changes": "lakelog.spark.batch.table_changes",
+    "delete_where": "lakelog.spark.row_changes.statements",
     "install": "lakelog.spark.installation",
+    "merge": "lakelog.spark.row_changes.statements",
     "read_table": "lakelog.spark.batch.table_read",
+    "update": "lakelog.spark.row_changes.statements",
     "write": "lakelog.spark.batch.table_write",
     "write_stream": "lakelog.spark.batch.streaming",
 }

@@ -14,9 +14,9 @@ from lakelog.arguments import check_text
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter.parameters import bind_parameters
 from lakelog.format.types.defaults import write_default
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.frames import to_pandas, to_polars
-from lakelog.options.declared.reads_and_writes import COMMIT_USER, DYNAMIC_PARTITION_OVERWRITE
-from lakelog.options.values import WriteOptions
+from lakelog.options.declared.reads_and_writes import DYNAMIC_PARTITION_OVERWRITE
 from lakelog.sdk.grants import Grants
 from lakelog.sdk.html_table import to_html
 from lakelog.sql.alter_columns import resolve_defaults
@@ -25,7 +25,14 @@ from lakelog.sql.create_table import to_create_sql
 from lakelog.sql.named_tables import NamedTables
 from lakelog.sql.parser import parse_statement
 from lakelog.sql.procedures import run_call
-from lakelog.sql.query.system_tables import describe_columns
+from lakelog.sql.row_changes.running import (
+    describe_counts,
+    read_write_options,
+    run_delete,
+    run_merge,
+    run_truncate,
+    run_update,
+)
 from lakelog.sql.statements import (
     AlterColumns,
     AlterOptions,
@@ -33,12 +40,14 @@ from lakelog.sql.statements import (
     CreateDatabase,
     CreateTable,
     CreateTableAs,
+    Delete,
     DescribeTable,
     DropDatabase,
     DropTable,
     Explain,
     GrantTo,
     Insert,
+    Merge,
     Name,
     Query,
     RevokeFrom,
@@ -47,14 +56,18 @@ from lakelog.sql.statements import (
     ShowGrants,
     ShowTables,
     Statement,
+    Truncate,
+    Update,
     UseDatabase,
     Values,
 )
 from lakelog.sql.values import to_rows, to_value
 from lakelog.sql.word_reader import to_source
+from lakelog.system_tables.metadata.definition import describe_columns
 from lakelog.writes.commit_options import CommitOptions, Guards, read_guards
 from lakelog.writes.ingest import to_batches
 from lakelog.writes.overwrite import to_static_partition
+from lakelog.writes.row_changes.merging import RowCounts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,15 +86,17 @@ class SqlResult:
     Args:
         message: What was done, in one sentence; empty for a statement that returns rows.
         rows: The rows of a SELECT, SHOW, DESCRIBE or CALL; None for a statement that returns none.
-        table: The full name of the table that an INSERT wrote to, with the catalog if that is not the session's; None
+        table: The full name of the table that a statement wrote to, with the catalog if that is not the session's; None
             for all else.
-        snapshot_id: The snapshot that an INSERT made; None for all else, and if there were no rows.
+        snapshot_id: The snapshot that it made; None for all else, and if there were no rows.
+        changed: How many rows a DELETE, UPDATE, MERGE or TRUNCATE has updated, deleted and inserted; None for all else.
     """
 
     message: str = ""
     rows: pa.Table | None = None
     table: str | None = None
     snapshot_id: int | None = None
+    changed: RowCounts | None = None
 
     def to_arrow(self) -> pa.Table:
         """The rows as a pyarrow table.
@@ -149,6 +164,8 @@ class SqlSession(NamedTables):
                 return SqlResult(rows=run_query(self, statement.sql).read_all())
             case Insert():
                 return self._insert(statement)
+            case Delete() | Update() | Merge() | Truncate():
+                return self._change_rows(statement)
             case Call():
                 return SqlResult(rows=run_call(self, statement))
             case CreateTable():
@@ -163,8 +180,7 @@ class SqlSession(NamedTables):
             case AlterColumns():
                 return self._alter_columns(statement)
             case DescribeTable():
-                described = describe_columns(self.table(statement.name).info.schema)
-                return SqlResult(rows=described.drop_columns(["schema_id", "field_id"]))
+                return SqlResult(rows=self._describe(statement.name))
             case ShowCreateTable():
                 table = self.table(statement.name)
                 return SqlResult(rows=pa.table({"statement": [create_sql_of(table)]}))
@@ -183,6 +199,13 @@ class SqlSession(NamedTables):
                 return SqlResult(rows=explain(self, statement))
             case _:
                 return self._run_on_database(statement)
+
+    def _describe(self, name: Name) -> pa.Table:
+        system_table = self.system_table(name)
+        if system_table is None:
+            return describe_columns(self.table(name).info.schema).drop_columns(["schema_id", "field_id"])
+        schema = TableSchema(0, assign_field_ids(system_table.schema))
+        return describe_columns(schema).drop_columns(["schema_id", "field_id"])
 
     def _run_on_grants(self, statement: GrantTo | RevokeFrom | ShowGrants) -> SqlResult:
         grants = Grants(self.catalog.metastore)
@@ -262,7 +285,7 @@ class SqlSession(NamedTables):
         table = self.table(statement.name)
         partition = self._partition_values(table, statement)
         fields = _target_fields(table, statement.columns, partition)
-        options = _write_options(statement)
+        options = read_write_options(statement.options, "INSERT")
         guards = read_guards(options)
         read: dict[str, int] = {}
         if isinstance(statement.rows, Values):
@@ -287,6 +310,24 @@ class SqlSession(NamedTables):
             return SqlResult(f"Nothing was written to {shown}: there were no rows.", table=shown)
         message = f"Snapshot {result.snapshot_id} of {shown} written."
         return SqlResult(message, table=shown, snapshot_id=result.snapshot_id)
+
+    def _change_rows(self, statement: Delete | Update | Merge | Truncate) -> SqlResult:
+        match statement:
+            case Delete():
+                table, done = run_delete(self, statement)
+            case Update():
+                table, done = run_update(self, statement)
+            case Merge():
+                table, done = run_merge(self, statement)
+            case Truncate():
+                table, done = run_truncate(self, statement)
+        name = statement.name if isinstance(statement, Truncate) else statement.table.name
+        shown = self.shown_name(name, table)
+        snapshot_id = done.result.snapshot_id
+        if snapshot_id is None:
+            return SqlResult(f"No row of {shown} was changed.", table=shown, changed=done.counts)
+        message = f"Snapshot {snapshot_id} of {shown} written: {describe_counts(done.counts)}."
+        return SqlResult(message, table=shown, snapshot_id=snapshot_id, changed=done.counts)
 
     def _partition_values(self, table: Table, statement: Insert) -> dict[str, Any]:
         if not statement.partition:
@@ -342,17 +383,6 @@ def create_sql_of(table: Table) -> str:
     from lakelog.format.tables.table import TableName
 
     return to_create_sql(TableName(database, name), table.info.schema, options=table.options, comment=table.comment)
-
-
-def _write_options(statement: Insert) -> WriteOptions:
-    options = WriteOptions(statement.options)
-    if options.get(COMMIT_USER) is not None:
-        raise InvalidArgument(
-            f"'{COMMIT_USER.key}' needs an identifier for each write, and INSERT cannot give one. Write with the SDK "
-            "(writer= and identifier=), or leave the option out.",
-            metadata={"option": COMMIT_USER.key},
-        )
-    return options
 
 
 def _to_given(given: pa.Field, target: pa.Field) -> pa.Field:

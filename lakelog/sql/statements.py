@@ -10,6 +10,7 @@ import pyarrow as pa
 from lakelog.format.filter.syntax import Syntax
 from lakelog.format.filter.tokens import Source
 from lakelog.format.types.column_changes import ColumnChange
+from lakelog.writes.row_changes.clauses import Assignments, Clause
 
 
 @dataclass(frozen=True)
@@ -234,10 +235,68 @@ class Insert:
 
 
 @dataclass(frozen=True)
+class ChangedTable:
+    """The table that UPDATE, DELETE and MERGE change.
+
+    Args:
+        name: Its name.
+        alias: Its name in expressions; None: that of the table.
+        options: The options of the write, from a hint after its name.
+    """
+
+    name: Name
+    alias: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Delete:
+    """DELETE FROM; without a condition all rows."""
+
+    table: ChangedTable
+    where: str | None = None
+
+
+@dataclass(frozen=True)
+class Update:
+    """UPDATE; without a condition all rows."""
+
+    table: ChangedTable
+    set: Assignments
+    where: str | None = None
+
+
+@dataclass(frozen=True)
+class Merge:
+    """MERGE INTO.
+
+    Args:
+        table: The table.
+        source: The query for the rows that it is compared with.
+        source_names: Their names in expressions.
+        on: Which rows belong together.
+        clauses: What happens to them, in order.
+    """
+
+    table: ChangedTable
+    source: Query
+    source_names: tuple[str, ...]
+    on: str
+    clauses: tuple[Clause, ...]
+
+
+@dataclass(frozen=True)
+class Truncate:
+    """TRUNCATE TABLE."""
+
+    name: Name
+
+
+@dataclass(frozen=True)
 class Explain:
     """EXPLAIN of a statement that reads or writes rows."""
 
-    statement: Query | Insert | CreateTableAs
+    statement: Query | Insert | CreateTableAs | Delete | Update | Merge
 
 
 @dataclass(frozen=True)
@@ -282,6 +341,10 @@ Statement = (
     | RevokeFrom
     | ShowGrants
     | Insert
+    | Delete
+    | Update
+    | Merge
+    | Truncate
     | Explain
     | Call
     | Query

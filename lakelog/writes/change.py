@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakelog.format.commit.log_content import plan_log_content, to_log_files
-from lakelog.format.commit.request import ANY_TIME, Change, CompactionGroup, Removal
+from lakelog.format.commit.request import ANY_TIME, Change, CompactionGroup, Removal, RemoveFiles
 from lakelog.format.tables.files import DataFile
 from lakelog.format.tables.snapshot import ChangelogState, Snapshot, SnapshotKind
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
+from lakelog.storage.write.removed_rows import RemovedRows
 from lakelog.writes.changelog.commit_changelog import find_producer, to_changelog_state, to_open_rules
 from lakelog.writes.changelog.lookup_changelog import LookupChangelog
 from lakelog.writes.commit_metadata import CommitMetadata
@@ -23,6 +24,7 @@ def to_change(
     inputs: Sequence[DataFile],
     *,
     removal: Removal | None,
+    removed_rows: RemovedRows | None = None,
     lookup: LookupChangelog | None,
     sent: SentUncommitted | None,
     guards: Guards,
@@ -35,12 +37,15 @@ def to_change(
         files: The data files, in the commit's order.
         inputs: Files with the records as they arrived, for the producer `input` or the external log.
         removal: What the commit removes, which makes it an overwrite; None: it only adds rows.
+        removed_rows: Rows of an append table that it removes by their positions, which makes it an overwrite, too.
         lookup: The changelog, if the producer is `lookup` and there are files.
         sent: States that all rows are in the topic before the commit; None: not all are.
         guards: Snapshots since which nothing may have changed; `if_snapshot` belongs to the request.
         commit_metadata: What the commit says besides its rows.
     """
-    options, replaces = TableOptions(info.options), removal is not None
+    options, replaces = TableOptions(info.options), removal is not None or removed_rows is not None
+    if removed_rows is not None and removed_rows.file_ids:
+        removal = RemoveFiles(removed_rows.file_ids)
     producer = find_producer(options, replaces=replaces)
     log = plan_log_content(info, options, replaces=replaces)
     changelog_files = tuple(inputs) if producer == "input" else ()
@@ -51,6 +56,7 @@ def to_change(
         bucket_count=options.bucket_count(bool(info.schema.primary_key)),
         add_files=tuple(files) if lookup is None else lookup.data_files,
         remove=removal,
+        groups=() if removed_rows is None else removed_rows.groups,
         base_snapshot_id=None if lookup is None else lookup.base_snapshot_id,
         base_snapshot_uuid="" if lookup is None else lookup.base_snapshot_uuid,
         unchanged_buckets=() if lookup is None else lookup.buckets,

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from lakelog.errors import CommitConflict, SnapshotExpired
-from lakelog.format.commit.guards import CHANGED_SINCE, GUARD_EXPIRED
 from lakelog.format.keys.ordering import single_array
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, is_retract
@@ -24,9 +22,6 @@ from lakelog.storage.objects.store import ObjectStore
 
 if TYPE_CHECKING:
     from lakelog.client.metastore.metastore import Metastore
-
-MAX_TRIES: Final = 20
-"""Tries against commits to the same buckets, as for changelogs by lookup."""
 
 
 class LatestDeletes:
@@ -55,16 +50,3 @@ class LatestDeletes:
 def needs_latest(info: TableInfo) -> bool:
     """Whether a delete must know the row that it deletes; else it deletes the latest row anyway. Pure."""
     return bool(TableOptions(info.options).get(SEQUENCE_FIELD))
-
-
-def is_resolved_by_a_recheck(error: CommitConflict | SnapshotExpired, if_unchanged: int | None) -> bool:
-    """Whether reading the newest snapshot again can help. Pure.
-
-    Args:
-        error: The error of the commit.
-        if_unchanged: The user's guard, which a new try must not bypass; None: none.
-    """
-    if isinstance(error, SnapshotExpired):
-        return True
-    own = error.metadata.get("guard") == "if_unchanged" and if_unchanged is None
-    return own and error.reason in (CHANGED_SINCE, GUARD_EXPIRED)

@@ -17,6 +17,7 @@ from lakelog.options.values import TableOptions
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.rewrite.commit_merge import CommitMerger, merge_commit_files
 from lakelog.storage.write.input_copies import plan_input_copies
+from lakelog.storage.write.removed_rows import RemovedRows, RemovedRowsWriter
 from lakelog.storage.write.row_normalizer import Kinds, KindSource, RowNormalizer
 from lakelog.storage.write.table_writer import TableWriter
 from lakelog.writes.change import to_change
@@ -49,6 +50,8 @@ class TableWrite:
         uncommitted: Sends its rows before the commit; None: they are not sent.
         has_begun: Whether `uncommitted` was determined.
         sent: States that the rows are in the topic; None: not all are.
+        remover: Takes the rows of an append table that are removed by their positions, from the first one on.
+        removed_rows: These rows, once all are taken.
     """
 
     info: TableInfo
@@ -67,21 +70,29 @@ class TableWrite:
     uncommitted: UncommittedRows | None = None
     has_begun: bool = False
     sent: SentUncommitted | None = None
+    remover: RemovedRowsWriter | None = None
+    removed_rows: RemovedRows | None = None
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the write is an overwrite."""
+        return self.removal is not None or self.is_dynamic or self.remover is not None
 
     @property
     def producer(self) -> str:
         """How the changelog of the write is made; an overwrite has none (semantics 3.4, 5.2)."""
-        return find_producer(self.options, replaces=self.removal is not None or self.is_dynamic)
+        return find_producer(self.options, replaces=self.replaces)
 
     @property
     def log(self) -> LogContent:
         """What the write brings to the table's external log; an overwrite brings nothing (semantics 4.7)."""
-        return plan_log_content(self.info, self.options, replaces=self.removal is not None or self.is_dynamic)
+        return plan_log_content(self.info, self.options, replaces=self.replaces)
 
     @property
     def paths(self) -> list[str]:
         """All files written so far."""
         made = list(dict.fromkeys(file.path for file in (*self.files, *self.inputs)))
+        made += [] if self.remover is None else self.remover.paths
         return made if self.lookup is None else made + self.lookup.paths
 
     def take(
@@ -141,8 +152,21 @@ class TableWrite:
             )
         return self.writer
 
+    def open_remover(self, attempt_id: str) -> RemovedRowsWriter:
+        """Returns what takes rows to remove by their positions; new rows can be written beside them."""
+        if self.remover is None:
+            self.remover = RemovedRowsWriter(self.store, attempt_id)
+        self.was_written = True
+        return self.remover
+
+    def finish_remover(self) -> None:
+        """Makes the positions durable that were taken so far; idempotent."""
+        if self.remover is not None:
+            self.removed_rows = self.remover.finish()
+
     def finish(self, context: Context, attempt_id: str) -> None:
         """Makes all written rows durable, merges small files, and prepares the changelog's lookup if there is one."""
+        self.finish_remover()
         if self.writer is not None:
             self.files.extend(self.writer.finish())
             self.inputs.extend(self.writer.copies)
@@ -181,6 +205,7 @@ class TableWrite:
             self.files,
             self.inputs,
             removal=removal,
+            removed_rows=self.removed_rows,
             lookup=self.lookup,
             sent=self.sent,
             guards=self.guards,

@@ -7,13 +7,20 @@ from itertools import chain
 from typing import Final
 
 from lakelog.format.commit.facts import CompactionFacts, TableHead
-from lakelog.format.commit.request import BucketRef, Change, CommitRequest, CompactionGroup, split_group_files
+from lakelog.format.commit.request import (
+    BucketRef,
+    Change,
+    CommitRequest,
+    CompactionGroup,
+    RemoveFiles,
+    split_group_files,
+)
 from lakelog.format.keys.encoding import MAX_PARTITION_BYTES
 from lakelog.format.tables.snapshot import SnapshotKind
 
-from ..store.limits import MAX_INT32
+from ..store.limits import BOUNDS, MAX_INT32
 from ..store.transaction import Transaction
-from ..store.validation import check_number, invalid
+from ..store.validation import check_bytes, check_number, invalid
 from ..tables.partitions import PartitionRules
 
 MAX_GROUPS: Final = 1000
@@ -31,12 +38,59 @@ def check_compactions(request: CommitRequest, max_files: int) -> None:
     for change in request.changes:
         if change.kind is SnapshotKind.COMPACT:
             _check_compaction(change, max_files)
+        elif change.groups and change.kind is SnapshotKind.OVERWRITE:
+            _check_removed_rows(change, max_files)
         elif change.groups:
             raise invalid(
                 "groups",
                 f"{len(change.groups)} groups",
-                f"Only a COMPACT rewrites; {change.kind.value} adds files and describes what it removes.",
+                f"Only a COMPACT rewrites, and only an OVERWRITE removes rows; {change.kind.value} adds files.",
             )
+
+
+def _check_removed_rows(change: Change, max_files: int) -> None:
+    """Checks the groups of an OVERWRITE, which name files of which single rows are removed."""
+    if not isinstance(change.remove, RemoveFiles | None):
+        raise invalid(
+            "remove",
+            type(change.remove).__name__,
+            "Beside groups name the files to remove: rows are removed as they were read, and not whatever is there "
+            "when the commit takes effect.",
+        )
+    for group in change.groups:
+        check_number("groups.bucket", group.bucket.bucket, 0, MAX_INT32)
+        check_bytes("groups.partition", group.bucket.partition, MAX_PARTITION_BYTES)
+        others = (group.inputs, group.output_count, group.moves, group.level, group.changelog_count, group.baseline)
+        if any(others) or group.covered_files or group.is_full or group.emits_changelog:
+            raise invalid(
+                "groups",
+                group.bucket.bucket,
+                "A group of an OVERWRITE has vector files, their deletion vector and counts only; a COMPACT does the "
+                "rest.",
+            )
+        if not (group.vector_files and group.deletion_vector_path):
+            raise invalid(
+                "groups.deletion_vector_path",
+                group.deletion_vector_path,
+                "Name the file with the positions, and in vector_files those of which it removes rows.",
+            )
+        if len(group.delete_counts) != len(group.vector_files):
+            raise invalid(
+                "groups.delete_counts",
+                f"{len(group.delete_counts)} counts",
+                f"Give one for each of the {len(group.vector_files)} vector files.",
+            )
+        for count in group.delete_counts:
+            check_number("groups.delete_counts", count, *BOUNDS["CompactionGroup.delete_counts"])
+    ids = list(chain.from_iterable(group.vector_files for group in change.groups))
+    if len(ids) > max_files:
+        raise invalid("groups.vector_files", f"{len(ids)} files", f"Name at most {max_files} in one commit.")
+    for file_id in ids:
+        check_number("groups.vector_files", file_id, 1)
+    named = [*ids, *(change.remove.file_ids if isinstance(change.remove, RemoveFiles) else ())]
+    if len(set(named)) < len(named):
+        ((twice, _),) = Counter(named).most_common(1)
+        raise invalid("groups.vector_files", twice, "Name each file once, to remove it or some of its rows.")
 
 
 def _check_compaction(change: Change, max_files: int) -> None:
@@ -106,7 +160,7 @@ def _check_group(group: CompactionGroup) -> None:
     check_number("groups.changelog_count", group.changelog_count, 0, MAX_INT32)
     for file_id in _named(group):
         check_number("groups.inputs", file_id, 1)
-    if group.vector_files or group.covered_files or group.deletion_vector_path:
+    if group.vector_files or group.covered_files or group.deletion_vector_path or group.delete_counts:
         _check_vector_files(group)
         return
     if not (group.inputs or group.moves or group.baseline):
@@ -139,7 +193,7 @@ def _check_vector_files(group: CompactionGroup) -> None:
             group.deletion_vector_path,
             "Name the files that get it in vector_files, or leave it out.",
         )
-    others = (group.inputs, group.output_count, group.moves, group.level, group.changelog_count)
+    others = (group.inputs, group.output_count, group.moves, group.level, group.changelog_count, group.delete_counts)
     if any(others) or group.is_full or group.emits_changelog or group.baseline:
         raise invalid(
             "groups.vector_files",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -36,6 +36,7 @@ from lakelog.format.commit.facts import (
     WriterFacts,
 )
 from lakelog.format.commit.rebase import Rebased, rebase_compaction
+from lakelog.format.commit.removed_rows import rebase_removed_rows
 from lakelog.format.commit.request import (
     Change,
     ChangeResult,
@@ -53,7 +54,7 @@ from lakelog.format.commit.rules import Verdict, applied_results, check_commit, 
 from lakelog.format.commit.totals import check_totals
 from lakelog.format.commit.writer_names import is_of_job
 from lakelog.format.jobs.job import CHANGELOG, CHANGELOG_PRIORITY, DueJob
-from lakelog.format.tables.snapshot import ChangelogState, Snapshot
+from lakelog.format.tables.snapshot import ChangelogState, Snapshot, SnapshotKind
 from lakelog.format.types.schema import TableSchema
 
 from ..heavy_work import WorkThreads
@@ -227,8 +228,8 @@ async def _load_facts(
         if change.base_snapshot_uuid:
             bases[change.table_uuid] = await find_uuid(transaction, head, change.base_snapshot_id or 0)
         if change.schema_id != head.schema_id:
-            versions = await transaction.list_schemas(head.table_id)
-            schemas[change.table_uuid] = {schema.schema_id: schema for schema in versions}
+            versions = [change.schema_id, head.schema_id]
+            schemas[change.table_uuid] = await transaction.find_schemas(head.table_id, versions)
         if change.groups:
             compactions[change.table_uuid] = await load_compaction(transaction, head, change, partitions)
         if change.unchanged_buckets and change.base_snapshot_id is not None:
@@ -266,11 +267,17 @@ def _rebase(request: CommitRequest, facts: CommitFacts) -> list[Rebased]:
     rebased = []
     for change in request.changes:
         if change.groups:
-            rebase = rebase_deletion_vectors if change.groups[0].vector_files else rebase_compaction
+            rebase = _pick_rebase(change)
             rebased.append(rebase(change, facts.heads[change.table_uuid], compactions[change.table_uuid]))
         else:
             rebased.append(Rebased(change))
     return rebased
+
+
+def _pick_rebase(change: Change) -> Callable[[Change, TableHead, CompactionFacts], Rebased]:
+    if change.kind is not SnapshotKind.COMPACT:
+        return rebase_removed_rows
+    return rebase_deletion_vectors if change.groups[0].vector_files else rebase_compaction
 
 
 async def _check_by_schema(
@@ -423,7 +430,8 @@ async def _remove(
         return _NOTHING_REMOVED
     if isinstance(removal, RestoreState):
         assert removal.snapshot_id is not None, "it was settled"
-        return await transaction.restore_files(head, removal.snapshot_id)
+        keyed = await partitions.has_key(transaction, head)
+        return await transaction.restore_files(head, removal.snapshot_id, keyed=keyed)
     if isinstance(removal, RemovePartitionValues):
         known = await transaction.list_partitions(head.table_id)
         removal = RemovePartitions(await partitions.matching(transaction, head, known, removal.values))

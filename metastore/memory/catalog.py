@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lakelog.clock import Clock
@@ -100,6 +100,10 @@ class MemoryCatalog(CatalogTransaction):
 
     async def list_schemas(self, table_id: int) -> list[TableSchema]:
         return list(self._table(table_id).schemas)
+
+    async def find_schemas(self, table_id: int, schema_ids: Sequence[int]) -> dict[int, TableSchema]:
+        wanted = set(schema_ids)
+        return {each.schema_id: each for each in self._table(table_id).schemas if each.schema_id in wanted}
 
     def _live(self) -> list[StoredTable]:
         return [table for table in self._state.tables if table.dropped_at_ms is None]

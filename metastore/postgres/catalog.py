@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lakelog.format.commit.epochs import EPOCH_STEP
@@ -109,6 +109,12 @@ SELECT schema_id, arrow_schema, primary_key, partition_by FROM schema_version WH
 """
 
 
+_FIND_SCHEMAS: Final = """
+SELECT schema_id, arrow_schema, primary_key, partition_by FROM schema_version
+WHERE table_id = %s AND schema_id = ANY(%s::int[])
+"""
+
+
 class PostgresCatalog(InSession, CatalogTransaction):
     """See `metastore.store.transaction.CatalogTransaction`."""
 
@@ -184,6 +190,10 @@ class PostgresCatalog(InSession, CatalogTransaction):
 
     async def list_schemas(self, table_id: int) -> list[TableSchema]:
         return [_schema(row) for row in await self._session.read(_LIST_SCHEMAS, (table_id,))]
+
+    async def find_schemas(self, table_id: int, schema_ids: Sequence[int]) -> dict[int, TableSchema]:
+        rows = await self._session.read(_FIND_SCHEMAS, (table_id, arrays.integers(schema_ids)))
+        return {schema.schema_id: schema for schema in map(_schema, rows)}
 
 
 def _record(row: Row) -> TableRecord:

@@ -108,6 +108,10 @@ class CatalogTransaction(Protocol):
         """A table's schemas by id."""
         ...
 
+    async def find_schemas(self, table_id: int, schema_ids: Sequence[int]) -> dict[int, TableSchema]:
+        """Those of some versions of a table's schema that exist, by id."""
+        ...
+
 
 class CommitTransaction(Protocol):
     """What the gate needs."""
@@ -157,13 +161,14 @@ class CommitTransaction(Protocol):
         """Removes live files with a snapshot that this transaction will record."""
         ...
 
-    async def restore_files(self, head: TableHead, snapshot_id: int) -> RestoredTotals:
+    async def restore_files(self, head: TableHead, snapshot_id: int, *, keyed: bool) -> RestoredTotals:
         """Gives the next snapshot of a locked head, which this transaction will record, the files of an earlier one.
 
         A file that is live now and was not live then is removed. A file that was live then and is not live now gets a
         new entry, with an id from the head's next one on, in the order of the old entries. The new entry has the same
-        path, level and order, but no deletion vector. A file stays as it is if both states have an entry with its path
-        and level.
+        path, level and order. A file stays as it is if both states have an entry with its path and level, and the entry
+        has not got a deletion vector since. A new entry has no deletion vector, unless the table has no primary key:
+        then it has that of the earlier state, and a file stays as it is only if both states have the same one.
 
         Files with the same order position are sorted by their ids. So the earlier state's other files at the position
         of a file that comes back get new entries as well.

@@ -76,14 +76,22 @@ class PartitionRules:
         self._checked.update(((head.table_uuid, partition), None) for partition in unchecked)
 
     async def check_deletion_vectors(self, transaction: Transaction, head: TableHead, change: Change) -> None:
-        """Checks that a change with deletion vectors is one of a table with a primary key.
+        """Checks that a change of a table without a primary key adds no file with deletes or with deletion vectors.
 
         Raises:
-            InvalidArgument: The table has no primary key.
+            InvalidArgument: It does.
         """
         path = next(
             (file.deletion_vector_path for file in change.add_files if file.deletion_vector_path is not None), None
         )
+        deletes = next((file for file in change.add_files if file.delete_count), None)
+        if deletes is not None and not await self.has_key(transaction, head):
+            raise invalid(
+                "delete_count",
+                deletes.delete_count,
+                f"{head.name} has no primary key, so '{deletes.path[:200]}' can hold no deletes. Remove rows by an "
+                "OVERWRITE that names their positions.",
+            )
         if path is not None and not await self.has_key(transaction, head):
             raise invalid(
                 "deletion_vector_path",
@@ -116,8 +124,7 @@ class PartitionRules:
         if key not in self._schemas:
             if len(self._schemas) >= _MAX_TABLES:
                 self._schemas.clear()
-            for schema in await transaction.list_schemas(head.table_id):
-                self._schemas[head.table_uuid, schema.schema_id] = schema
+            self._schemas[key] = (await transaction.find_schemas(head.table_id, [head.schema_id]))[head.schema_id]
         return self._schemas[key]
 
 

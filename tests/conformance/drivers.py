@@ -44,7 +44,7 @@ class SdkDriver:
         if step.call in ("rollback", "tag"):
             return self._apply_to_state(handle, step)
         if step.call == "alter":
-            handle.alter(columns=parse_clauses(step.clauses, handle.info.schema), **dict(step.arguments))
+            handle.alter(columns=parse_clauses(step.clauses, handle.info.schema))
             return Outcome(None, False)
         data = table.rows(step.rows, step.columns)
         arguments: dict[str, Any] = dict(step.arguments)

@@ -60,7 +60,7 @@ def test_subscribers_keep_up_while_columns_change(loop: asyncio.AbstractEventLoo
         alterations += world.alterations
         broken += sum(sink.broken for sink in world.sinks.values())
     assert alterations > 50
-    assert broken >= 2
+    assert broken
 
 
 def test_a_seed_gives_the_same_history(loop: asyncio.AbstractEventLoop, tmp_path: Path) -> None:

@@ -335,7 +335,10 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
         if not parts or parts[0].WhichOneof("part") != "header":
             raise InternalError(f"The plan of table {request.table_uuid} does not begin with a header.")
         header = from_proto_plan_header(parts[0].header)
-        files = assemble_files((part.chunk.entries, part.chunk.without_file_ids) for part in parts[1:])
+        files = assemble_files(
+            ((part.chunk.entries, part.chunk.without_file_ids) for part in parts[1:]),
+            with_statistics=request.with_statistics,
+        )
         return Plan(
             header.table, header.schema, header.file_schemas, header.snapshot, header.range_snapshots, files=files
         )

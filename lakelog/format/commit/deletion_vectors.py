@@ -19,7 +19,7 @@ from dataclasses import replace
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit.facts import CompactionFacts, FileFacts, TableHead
 from lakelog.format.commit.level_order import BucketOrder
-from lakelog.format.commit.rebase import Rebased, drop_all, find_gone
+from lakelog.format.commit.rebase import Rebased, VectoredFile, drop_all, find_gone
 from lakelog.format.commit.request import OUT_OF_ORDER, Change, CompactionGroup, DroppedGroup, RemoveFiles
 
 
@@ -62,9 +62,9 @@ def rebase_deletion_vectors(change: Change, head: TableHead, facts: CompactionFa
         else:
             dropped.append(reason)
     vector_files = [
-        (known[file_id], group.deletion_vector_path) for group in accepted for file_id in group.vector_files
+        VectoredFile(known[file_id], group.deletion_vector_path) for group in accepted for file_id in group.vector_files
     ]
-    gone = tuple(file.file_id for file, _ in vector_files)
+    gone = tuple(each.file.file_id for each in vector_files)
     return Rebased(
         replace(change, remove=RemoveFiles(gone) if gone else None, groups=tuple(accepted)),
         vector_files=tuple(vector_files),

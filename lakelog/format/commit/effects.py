@@ -31,7 +31,8 @@ def apply_change(
 ) -> tuple[TableHead, Snapshot | None]:
     """Returns the head after a change, and the snapshot it makes: None if there is nothing to commit. Pure.
 
-    A file that is moved or gets positions counts as one removed and one added.
+    A file that is moved or gets a deletion vector counts as one removed and one added. Rows that an OVERWRITE removes
+    by position stay among the rows in live files until a compaction drops them; they are not counted as added again.
 
     Args:
         request: The commit.
@@ -48,9 +49,10 @@ def apply_change(
     if is_empty and not change.allow_empty:
         return head, None
     changelog = _resolve_changelog(change, head)
-    moved = [file for file, _ in (*rebased.moved, *rebased.vector_files)]
+    moved = [*(file for file, _ in rebased.moved), *(each.file for each in rebased.vector_files)]
     added_files = len(change.add_files) + len(moved) + restored.files
-    rows = sum(file.row_count for file in change.add_files) + sum(file.row_count for file in moved) + restored.rows
+    new_rows = sum(file.row_count for file in change.add_files) + restored.rows
+    rows = new_rows + sum(file.row_count for file in moved)
     size_bytes = (
         sum(file.size_bytes for file in change.add_files) + sum(file.size_bytes for file in moved) + restored.size_bytes
     )
@@ -85,7 +87,7 @@ def apply_change(
         total_rows=after.total_rows,
         total_files=after.total_files,
         total_bytes=after.total_bytes,
-        added_rows=rows,
+        added_rows=rows if change.kind is SnapshotKind.COMPACT else new_rows,
         added_files=added_files,
         removed_files=removed.files,
         writer=request.writer,
@@ -186,7 +188,14 @@ def place_moves(rebased: Rebased, head: TableHead, snapshot_id: int) -> list[Mov
             for number, (file, level) in enumerate(rebased.moved)
         ),
         *(
-            MovedFile(first_id + number, file.file_id, file.level, snapshot_id, path)
-            for number, (file, path) in enumerate(rebased.vector_files)
+            MovedFile(
+                first_id + number,
+                each.file.file_id,
+                each.file.level,
+                snapshot_id,
+                each.deletion_vector_path,
+                each.delete_count,
+            )
+            for number, each in enumerate(rebased.vector_files)
         ),
     ]

@@ -166,6 +166,8 @@ class FileFacts:
         schema_id: The schema it was written with.
         removed_snapshot: The snapshot that removed it; None: it is live.
         removed_by: The writer of that snapshot; empty if the file is live.
+        delete_count: As `lakelog.format.tables.files.DataFile` has it.
+        deletion_vector_path: As `delete_count`.
     """
 
     file_id: int
@@ -181,6 +183,8 @@ class FileFacts:
     schema_id: int
     removed_snapshot: int | None = None
     removed_by: str = ""
+    delete_count: int = 0
+    deletion_vector_path: str | None = None
 
     @property
     def bucket_ref(self) -> BucketRef:
@@ -319,6 +323,7 @@ class MovedFile:
         level: The level of the new entry.
         added_snapshot: The snapshot with which the old entry ends and the new one begins.
         deletion_vector_path: The path of the new entry, whatever the old one had.
+        delete_count: That of the new entry; None: as the old one has it.
     """
 
     file_id: int
@@ -326,6 +331,7 @@ class MovedFile:
     level: int
     added_snapshot: int
     deletion_vector_path: str | None = None
+    delete_count: int | None = None
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,7 @@ def find_touched(change: Change, files: Iterable[FileFacts], matching: Iterable[
     if isinstance(change.remove, RemovePartitions):
         partitions.update(change.remove.partitions)
     buckets = {BucketRef(file.partition, file.bucket) for file in change.add_files}
+    buckets.update(group.bucket for group in change.groups)
     if isinstance(change.remove, RemoveFiles):
         buckets.update(file.bucket_ref for file in files)
     return Places(frozenset(partitions), frozenset(each for each in buckets if each.partition not in partitions))

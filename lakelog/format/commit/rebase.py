@@ -40,6 +40,21 @@ from lakelog.format.tables.files import DataFile
 
 
 @dataclass(frozen=True)
+class VectoredFile:
+    """A file that stays as it is, and gets another deletion vector.
+
+    Args:
+        file: The file as it is.
+        deletion_vector_path: The path that its new entry names.
+        delete_count: That of its new entry; None: as it is.
+    """
+
+    file: FileFacts
+    deletion_vector_path: str | None
+    delete_count: int | None = None
+
+
+@dataclass(frozen=True)
 class Rebased:
     """The part of a change that takes effect.
 
@@ -47,14 +62,14 @@ class Rebased:
         change: The change with the files of the valid groups, and all files that these remove.
         order_keys: The inherited places of its `add_files`; empty: they get places of their own.
         moved: Files that get a level, with the level.
-        vector_files: Files that get positions, with their path; there are no others then.
+        vector_files: Files that get a deletion vector, in the order of their new ids; a compaction has no others then.
         dropped: The groups that are not valid.
     """
 
     change: Change
     order_keys: tuple[OrderKey, ...] = ()
     moved: tuple[tuple[FileFacts, int], ...] = ()
-    vector_files: tuple[tuple[FileFacts, str], ...] = ()
+    vector_files: tuple[VectoredFile, ...] = ()
     dropped: tuple[DroppedGroup, ...] = ()
 
 
@@ -247,10 +262,10 @@ def _check_level(group: _Group, head: TableHead, keyed: bool) -> None:
 
 
 def _check_rows(group: _Group, head: TableHead, keyed: bool) -> None:
-    before = sum(file.row_count for file in group.inputs)
+    before = sum(file.row_count - (0 if keyed else file.delete_count) for file in group.inputs)
     after = sum(file.row_count for file in group.outputs)
     if after > before or (after < before and not keyed):
-        rule = "none may be added" if keyed else "without a primary key all of them stay"
+        rule = "none may be added" if keyed else "without a primary key all stay that no commit has removed"
         raise _refused(
             group,
             head,

@@ -100,6 +100,10 @@ class CompactionGroup:
     It is committed if all files that it names are still live when the commit takes effect, and dropped otherwise. The
     groups of a change are judged in order, each on the state that those before it have left.
 
+    An OVERWRITE of an append table has groups, too, if it removes rows by their positions: they have vector files only,
+    and all of them take effect together with the rest of the change, or the commit is refused
+    (`lakelog.format.commit.removed_rows`).
+
     Args:
         bucket: The bucket of all of its files.
         inputs: Ids of files whose rows its outputs hold.
@@ -119,6 +123,8 @@ class CompactionGroup:
             same one.
         covered_files: Ids of the other files that the deletion vectors depend on: with the vector files they are
             everything that the bucket held in the range of their keys when the vectors were built.
+        delete_counts: In an OVERWRITE: for each vector file how many of its rows reads leave out from then on, those of
+            earlier commits included.
     """
 
     bucket: BucketRef
@@ -133,6 +139,7 @@ class CompactionGroup:
     vector_files: tuple[int, ...] = ()
     deletion_vector_path: str = ""
     covered_files: tuple[int, ...] = ()
+    delete_counts: tuple[int, ...] = ()
 
 
 INPUT_GONE: Final = "INPUT_GONE"
@@ -204,7 +211,7 @@ class Change:
         changelog: The state of the change's changelog.
         changelog_files: If the change has a changelog: the change rows, in files as `add_files` has them, each with a
             `_row_kind`.
-        groups: What a compaction rewrites and moves; empty for all other kinds.
+        groups: What a compaction rewrites and moves; in an OVERWRITE: files of which single rows are removed.
         window: The time in which it must be committed for its changelog and positions to be right: deletes beat late
             rows only for a while (`sequence.delete-retention`).
         log: Which of its files hold the rows for the table's external log; must be what the table requires

@@ -60,6 +60,15 @@ def bind_parameters(source: Source, params: Mapping[str, object]) -> str:
     return "".join([*parts, source.text[end:]])
 
 
+def find_parameters(source: Source) -> frozenset[str]:
+    """Returns the names of a text's `:name` parameters. Pure.
+
+    Raises:
+        InvalidArgument: Something in the text is no word.
+    """
+    return frozenset(name.text for _, name in _find_places(split_tokens(source, with_hints=True)))
+
+
 def to_constant(value: object, name: str) -> str:
     """Returns a value as a constant of SQL, with a space on both sides.
 

@@ -38,14 +38,16 @@ class DataFile:
         bucket: From 0; 0 in a table without buckets.
         level: 0 for files of writers.
         row_count: All rows.
-        delete_count: Rows of kind -U or -D.
+        delete_count: Rows of kind -U or -D. In an append table: rows that its deletion vector leaves out; 0 for files
+            that a commit adds.
         size_bytes: The file's size.
         min_key: Encoded lower bound of the trimmed primary key; None: unbounded.
         max_key: Encoded upper bound; None: unbounded.
         schema_id: The schema it was written with.
         statistics: Statistics of single columns, for excluding the file from plans.
         deletion_vector_path: The file with the positions of all rows of the bucket that its commit's rows supersede,
-            and of its own rows that no read shows; empty: there are none; None: not known, so readers find them.
+            and of its own rows that no read shows; empty: there are none; None: not known, so readers find them. In an
+            append table: the file with the positions of this file's own rows that no read shows; None: there are none.
     """
 
     path: str
@@ -86,3 +88,6 @@ FILE_SCHEMA: Final = pa.schema(
     ]
 )
 """The columns of a plan: one row per live file, or one per changelog file of its snapshot (`added_snapshot`)."""
+
+STATISTICS_FIELD: Final = pa.field("statistics", pa.binary())
+"""A file's column statistics, as `lakelog.format.tables.packed_statistics` encodes them; NULL: it has none."""

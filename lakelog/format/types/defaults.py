@@ -6,6 +6,7 @@ stores its *write* default. Both are kept as text, which Arrow casts to the colu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from pyarrow import types as pt
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.types.convert import ValueLost, convert_values, find_mismatch
+from lakelog.format.types.types import canonical_type
 
 INITIAL_DEFAULT_KEY: Final = b"initial-default"
 WRITE_DEFAULT_KEY: Final = b"write-default"
@@ -52,6 +54,33 @@ def to_default_text(value: Any, field: pa.Field) -> bytes:
         raise _refusal(value, field, f"In this type, {error}") from error
     except (pa.ArrowException, TypeError, OverflowError, ValueError) as error:
         raise _refusal(value, field, str(error).splitlines()[0][:200]) from error
+
+
+def with_defaults(schema: pa.Schema, defaults: Mapping[str, Any]) -> pa.Schema:
+    """The columns of a new table with what writes store that leave them out. Pure.
+
+    Args:
+        schema: The columns, of any types that a table can have.
+        defaults: Values by column; None: NULL.
+
+    Raises:
+        InvalidArgument: There is no such column, or a value does not fit it; named.
+    """
+    unknown = [name for name in defaults if name not in schema.names]
+    if unknown:
+        raise InvalidArgument(
+            f"defaults names the column '{unknown[0]}', which is not in the schema: {', '.join(schema.names[:20])}.",
+            reason="UNKNOWN_COLUMN",
+            metadata={"column": unknown[0]},
+        )
+    fields = []
+    for field in schema:
+        if defaults.get(field.name) is not None:
+            canonical = field.with_type(canonical_type(field.type, field.name))
+            text = to_default_text(defaults[field.name], canonical)
+            field = field.with_metadata({**(field.metadata or {}), WRITE_DEFAULT_KEY: text})
+        fields.append(field)
+    return pa.schema(fields, schema.metadata)
 
 
 def initial_default(field: pa.Field) -> pa.Scalar | None:

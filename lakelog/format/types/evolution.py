@@ -36,7 +36,7 @@ from lakelog.format.types.defaults import (
     write_default,
 )
 from lakelog.format.types.schema import FIELD_ID_KEY, TableSchema, assign_field_ids, field_id
-from lakelog.format.types.sql_types import from_sql_type, to_sql_type
+from lakelog.format.types.sql_types import from_sql_type, quote_name, to_sql_type
 from lakelog.format.types.types import canonical_type
 from lakelog.format.types.widening import explain_refusal, is_widening, keeps_bucket, keeps_encoding
 
@@ -44,6 +44,9 @@ COMMENT_KEY: Final = b"comment"
 
 ENCODED_SINCE_KEY: Final = b"lakelog.encoded-since"
 """In the metadata of a column whose values got another encoding by a widening: the first schema with that encoding."""
+
+ADDED_SINCE_KEY: Final = b"lakelog.added-since"
+"""In the metadata of a top-level column that was added to a table: the first schema with it. Older files lack it."""
 
 MAX_CHANGES: Final = 1000
 """Changes in one request."""
@@ -225,7 +228,7 @@ class _Editor:
         role = self._role(path)
         if role is None:
             return
-        remedy = "It can be renamed: ALTER TABLE ... RENAME COLUMN"
+        remedy = f"It can be renamed: ALTER TABLE ... RENAME COLUMN {quote_name(path[0])} TO ..."
         if "option" in role:
             remedy = "Change that option first (ALTER TABLE ... SET or RESET), or rename the column"
         raise _refusal(path, f"It {role}, and cannot be dropped. {remedy}", reason="COLUMN_IN_USE")
@@ -242,6 +245,8 @@ class _Editor:
         numbered = assign_field_ids(pa.schema([bare]), self._next_id).field(0)
         self._next_id = 1 + max(_ids(numbered))
         metadata = dict(numbered.metadata)
+        if len(path) == 1:
+            metadata[ADDED_SINCE_KEY] = str(self._schema.schema_id + 1).encode()
         if change.comment:
             metadata[COMMENT_KEY] = change.comment.encode()
         if change.default is not None:
@@ -282,8 +287,8 @@ class _Editor:
                 raise _refusal(path, f"It has type {to_sql_type(old)} already. Leave the change out")
             raise _refusal(
                 path,
-                f"Its type {to_sql_type(old)} cannot become {to_sql_type(new)}. {explain_refusal(old, new)}. For other "
-                "types add a column, write its values, and drop this one",
+                f"Its type {to_sql_type(old)} cannot become {to_sql_type(new)}. {explain_refusal(old, new)}."
+                f"{_other_way(path, old, new)}",
                 reason="INCOMPATIBLE_TYPES",
                 old=old,
                 new=new,
@@ -443,6 +448,17 @@ def _ids(field: pa.Field) -> Iterator[int]:
         else:
             for part in (child.type.field(number) for number in range(child.type.num_fields)):
                 yield from _ids(part)
+
+
+def _other_way(path: tuple[str, ...], old: pa.DataType, new: pa.DataType) -> str:
+    """The statements that give a column any other type, if SQL can convert its values."""
+    if len(path) > 1 or pt.is_nested(old) or pt.is_nested(new):
+        return ""
+    name, other = quote_name(path[0]), quote_name(f"{path[0]}_new")
+    return (
+        f" To convert its values: ALTER TABLE ... ADD COLUMN {other} {to_sql_type(new)}; UPDATE ... SET {other} = "
+        f"CAST({name} AS {to_sql_type(new)}); ALTER TABLE ... DROP COLUMN {name}, RENAME COLUMN {other} TO {name}"
+    )
 
 
 def _check_contradictions(changes: Sequence[ColumnChange]) -> None:

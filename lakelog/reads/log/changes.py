@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.format.filter.condition import Filter
+from lakelog.format.tables.as_of import as_of
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind, decode_kinds
@@ -23,7 +24,6 @@ from lakelog.log.table_codec import make_codec
 from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import has_changelog_producer, to_change_columns
 from lakelog.reads.changes import EMITTED_ROWS, NormalizedChanges, States
-from lakelog.reads.continued_columns import name_as
 from lakelog.reads.log.sources import ChangeSource
 from lakelog.reads.reading import to_scan_columns
 from lakelog.storage.lookup.caches import Caches
@@ -135,7 +135,7 @@ class LogChanges:
     def _codec(self) -> LogCodec:
         if self.written is None:
             return make_codec(self.table, self.table.schema)
-        return make_codec(name_as(self.table, self.written), self.written)
+        return make_codec(as_of(self.table, self.written), self.written)
 
     @cached_property
     def _routing(self) -> Routing:

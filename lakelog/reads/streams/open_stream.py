@@ -13,6 +13,7 @@ from lakelog.context import Context
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound
 from lakelog.format.filter.condition import parse_filter
 from lakelog.format.retention.consumer import Consumer, ConsumerPosition
+from lakelog.format.tables.as_of import as_of
 from lakelog.format.tables.table import TableInfo
 from lakelog.log.settings import LogSettings, choose_log, read_log_settings
 from lakelog.options.declared.log import STREAM_READ_MODE
@@ -29,7 +30,6 @@ from lakelog.options.declared.streams import (
 from lakelog.options.declared.tables import STREAMING_READ_OVERWRITE
 from lakelog.options.values import StreamOptions, TableOptions
 from lakelog.reads.change_plan import check_raw
-from lakelog.reads.continued_columns import name_as
 from lakelog.reads.log.start import LogAccess, LogPlacing, begin_by_log, comes_from_log, go_on_by_log, place_by_log
 from lakelog.reads.reading import check_columns, without_kind
 from lakelog.reads.stream_start import StreamStart, find_starts, resume
@@ -309,7 +309,7 @@ def _with_begun_schemas(
                 f"Table {table.name} has no schema {point.schema_id}. Give back what was sent, or nothing.",
                 metadata={"field": "schema_id", "value": str(point.schema_id)},
             )
-        found[place] = name_as(table, versions[point.schema_id])
+        found[place] = as_of(table, versions[point.schema_id])
     return found
 
 

@@ -623,8 +623,10 @@ class Change(_message.Message):
 
     @_builtins.property
     def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___CompactionGroup]:
-        """The groups of a COMPACT, 1 to 1000: what it rewrites and moves. Each is committed or dropped by itself, in their order. Only for
-        COMPACT.
+        """The groups of a COMPACT, 1 to 1000: what it rewrites and moves. Each is committed or dropped by itself, in their order. In an
+        OVERWRITE of a table without a primary key: files of which single rows are removed. These groups have a bucket, `vector_file_ids`,
+        `deletion_vector_path` and `delete_counts` only; `remove`, if set, names files. The commit is refused with INPUT_GONE if one of the
+        files is not live any more.
         """
 
     @_builtins.property
@@ -709,6 +711,7 @@ class CompactionGroup(_message.Message):
     VECTOR_FILE_IDS_FIELD_NUMBER: _builtins.int
     DELETION_VECTOR_PATH_FIELD_NUMBER: _builtins.int
     COVERED_FILE_IDS_FIELD_NUMBER: _builtins.int
+    DELETE_COUNTS_FIELD_NUMBER: _builtins.int
     output_count: _builtins.int
     """How many of the change's `add_files` are its outputs, counted after those of earlier groups. They get the latest order key of its
     inputs. 0: all rows are gone.
@@ -748,7 +751,8 @@ class CompactionGroup(_message.Message):
     @_builtins.property
     def vector_file_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Files that stay as they are, at their level, and name `deletion_vector_path` from then on; ids from a plan. They get new ids. A group
-        with such files does nothing else and has level 0, and so do all groups of its change. Only tables with a primary key.
+        with such files does nothing else and has level 0, and so do all groups of its change. In a COMPACT only for tables with a primary
+        key.
         """
 
     @_builtins.property
@@ -756,6 +760,12 @@ class CompactionGroup(_message.Message):
         """The other files on which the deletion vectors rest; ids from a plan. Together with `vector_file_ids` they are all files that the bucket
         held in the range of their keys when the vectors were built. The group is dropped if one of them is not live any more, or another file
         is among or before them.
+        """
+
+    @_builtins.property
+    def delete_counts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """In an OVERWRITE: for each of `vector_file_ids` how many of its rows reads leave out from then on, those of earlier commits included;
+        at least 1, not fewer than before, and not more than the file has. In a COMPACT: none.
         """
 
     def __init__(
@@ -773,10 +783,11 @@ class CompactionGroup(_message.Message):
         vector_file_ids: _abc.Iterable[_builtins.int] | None = ...,
         deletion_vector_path: _builtins.str = ...,
         covered_file_ids: _abc.Iterable[_builtins.int] | None = ...,
+        delete_counts: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["bucket", b"bucket"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline_file_ids", b"baseline_file_ids", "bucket", b"bucket", "changelog_count", b"changelog_count", "covered_file_ids", b"covered_file_ids", "deletion_vector_path", b"deletion_vector_path", "emits_changelog", b"emits_changelog", "input_file_ids", b"input_file_ids", "is_full", b"is_full", "level", b"level", "moved_file_ids", b"moved_file_ids", "output_count", b"output_count", "vector_file_ids", b"vector_file_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline_file_ids", b"baseline_file_ids", "bucket", b"bucket", "changelog_count", b"changelog_count", "covered_file_ids", b"covered_file_ids", "delete_counts", b"delete_counts", "deletion_vector_path", b"deletion_vector_path", "emits_changelog", b"emits_changelog", "input_file_ids", b"input_file_ids", "is_full", b"is_full", "level", b"level", "moved_file_ids", b"moved_file_ids", "output_count", b"output_count", "vector_file_ids", b"vector_file_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1385,6 +1396,8 @@ class PlanRequest(_message.Message):
     ADDED_AFTER_FIELD_NUMBER: _builtins.int
     BASELINE_FIELD_NUMBER: _builtins.int
     LOG_FIELD_NUMBER: _builtins.int
+    LEVELS_FIELD_NUMBER: _builtins.int
+    WITH_STATISTICS_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     snapshot_id: _builtins.int
@@ -1412,6 +1425,10 @@ class PlanRequest(_message.Message):
     If a snapshot's log is its changelog, its files are missing while the changelog is pending. The entries of changelog files and log
     segments have `file_id` 0.
     """
+    with_statistics: _builtins.bool
+    """The entries of the chunks have one more column, `statistics`: the encoded column statistics of each file, NULL for a file without any.
+    A metastore that does not know this field sends no such column.
+    """
     @_builtins.property
     def range(self) -> Global___SnapshotRange:
         """The files that a range of snapshots added."""
@@ -1427,6 +1444,10 @@ class PlanRequest(_message.Message):
     @_builtins.property
     def partitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """Only these partitions, each with the encoded values of all partition columns; empty: all."""
+
+    @_builtins.property
+    def levels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Without `range`: only files of these levels; empty: all."""
 
     def __init__(
         self,
@@ -1446,10 +1467,12 @@ class PlanRequest(_message.Message):
         added_after: _builtins.int = ...,
         baseline: _builtins.bool = ...,
         log: _builtins.bool = ...,
+        levels: _abc.Iterable[_builtins.int] | None = ...,
+        with_statistics: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "at", b"at", "first_key", b"first_key", "last_key", b"last_key", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "tag", b"tag", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "added_after", b"added_after", "at", b"at", "baseline", b"baseline", "below_bytes", b"below_bytes", "buckets", b"buckets", "changelog", b"changelog", "first_key", b"first_key", "last_key", b"last_key", "log", b"log", "partitions", b"partitions", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "table_uuid", b"table_uuid", "tag", b"tag", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "added_after", b"added_after", "at", b"at", "baseline", b"baseline", "below_bytes", b"below_bytes", "buckets", b"buckets", "changelog", b"changelog", "first_key", b"first_key", "last_key", b"last_key", "levels", b"levels", "log", b"log", "partitions", b"partitions", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "table_uuid", b"table_uuid", "tag", b"tag", "timestamp_ms", b"timestamp_ms", "with_statistics", b"with_statistics"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__first_key: _TypeAlias = _typing.Literal["first_key"]  # noqa: Y015
     _WhichOneofArgType__first_key: _TypeAlias = _typing.Literal["_first_key", b"_first_key"]  # noqa: Y015
@@ -1545,11 +1568,11 @@ class PlanHeader(_message.Message):
 
     @_builtins.property
     def file_schemas(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.TableSchema]:
-        """Every schema that one of the files was written with."""
+        """Of a plan of the log: every schema that one of the files was written with. Else at least the schema to read with."""
 
     @_builtins.property
     def table(self) -> _types_pb2.Table:
-        """The table, as it is now."""
+        """The table as it is read: with the schema to read with, and options that name columns as that schema does."""
 
     @_builtins.property
     def range_snapshots(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Snapshot]:

@@ -448,7 +448,9 @@ class DataFile(_message.Message):
     row_count: _builtins.int
     """Rows in the file, including deletes."""
     delete_count: _builtins.int
-    """Rows in the file whose kind is -U or -D. Such a file has a row-kind column."""
+    """Rows in the file whose kind is -U or -D. Such a file has a row-kind column. In a table without a primary key: 0 in a commit; in a plan
+    the number of rows that its deletion vector leaves out.
+    """
     size_bytes: _builtins.int
     """The file's size."""
     min_key: _builtins.bytes

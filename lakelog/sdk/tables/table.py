@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lakelog.annotations import Condition, OptionValue, Parameters, TimeLike, Value
-from lakelog.arguments import check_flag, to_column_changes, to_option_texts, to_texts
+from lakelog.arguments import check_flag, check_text, to_column_changes, to_option_texts, to_texts
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.types.column_changes import ColumnChange
@@ -24,20 +24,23 @@ from lakelog.reads.streams.consumers import Consumers
 from lakelog.reads.streams.subscribe import subscribe
 from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.conditions import to_condition
-from lakelog.sdk.listings import list_log_offsets, list_snapshots, to_files_table, to_snapshots_table
 from lakelog.sdk.maintenance.compaction_request import plan_compaction, request_compaction
 from lakelog.sdk.maintenance.compaction_result import CompactionResult
 from lakelog.sdk.maintenance.compaction_wait import check_timeout as check_compaction_timeout
 from lakelog.sdk.maintenance.compaction_wait import wait_for_compactions
 from lakelog.sdk.maintenance.expiry import ExpiryResult, expire_snapshots
 from lakelog.sdk.maintenance.tags import Tags
+from lakelog.sdk.system_table import SystemTable
 from lakelog.sdk.tables.maintenance import TableUpkeep
 from lakelog.sdk.tables.reads import TableReads
+from lakelog.sdk.tables.row_changes import TableRowChanges
 from lakelog.sdk.tables.writes import TableWrites
 from lakelog.storage.lookup.copy_cache import CacheStatistics
+from lakelog.system_tables.metadata.listings import list_log_offsets, list_snapshots, to_files_table, to_snapshots_table
+from lakelog.system_tables.registry import MARK, SystemName, find_of_table
 
 
-class Table(TableReads, TableWrites, TableUpkeep):
+class Table(TableReads, TableWrites, TableRowChanges, TableUpkeep):
     """A table; `Catalog.table` and `Catalog.create_table` make it. Threads may share it; it pickles with its catalog.
 
     A handle stays with the table it was made for. When that table is dropped, every use raises NotFound, even if
@@ -358,6 +361,18 @@ class Table(TableReads, TableWrites, TableUpkeep):
             return to_snapshots_table(found, list_log_offsets(metastore, self.uuid, found))
 
         return self._request(request)
+
+    def system_table(self, name: str) -> SystemTable:
+        """Returns one of its system tables, for instance `files`, `buckets` or `audit_log`.
+
+        See docs/system-tables.md for all of them. `Catalog.system_table` takes the full name.
+
+        Raises:
+            NotFound: There is no such system table; names the nearest ones.
+        """
+        check_text(name, "name", "files")
+        declaration = find_of_table(self.name, name.removeprefix(MARK))
+        return SystemTable(self._context, SystemName(declaration, self._info.name), self._refresh)
 
     def files(self, snapshot_id: int | None = None) -> pa.Table:
         """Lists the files that are live at a snapshot.

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Unpack
 
-from lakelog.annotations import Rows, SnapshotLike, Value
+from lakelog.annotations import Condition, Parameters, Rows, SnapshotLike, Value
 from lakelog.arguments import check_flag
-from lakelog.client.connection.retry import RetryPolicy
-from lakelog.errors import CommitConflict, SnapshotExpired
 from lakelog.options.declared.tables import ROWKIND_FIELD
-from lakelog.results import TransactionResult, WriteResult
+from lakelog.results import DeleteResult, TransactionResult, WriteResult
+from lakelog.sdk.conditions import to_deletion
 from lakelog.sdk.tables.handle import TableHandle
 from lakelog.sdk.transaction import Transaction, TransactionTable
 from lakelog.writes.commit_options import CommitOptions, read_commit_options
 from lakelog.writes.ingest import to_batches
-from lakelog.writes.latest_deletes import MAX_TRIES, is_resolved_by_a_recheck, needs_latest
+from lakelog.writes.latest_deletes import needs_latest
+from lakelog.writes.row_removal import KnownRows
+from lakelog.writes.run_again import run_again
 
 
 class TableWrites(TableHandle):
@@ -66,15 +67,56 @@ class TableWrites(TableHandle):
         if not (latest and needs_latest(self._info)):
             return self._write("delete", lambda table_write: table_write.delete(keys, latest=latest), commit)
         held = list(to_batches(keys))
-        policy = RetryPolicy()
-        for tries in range(1, MAX_TRIES + 1):
-            try:
-                return self._write("delete", lambda table_write: table_write.delete(iter(held), latest=True), commit)
-            except (CommitConflict, SnapshotExpired) as error:
-                if tries == MAX_TRIES or not is_resolved_by_a_recheck(error, commit.get("if_unchanged")):
-                    raise
-            self._context.clock.sleep(policy.backoff_s(tries, self._context.rng()))
-        raise AssertionError("the last try returns or raises")
+
+        def delete() -> WriteResult:
+            return self._write("delete", lambda table_write: table_write.delete(iter(held), latest=True), commit)
+
+        return run_again(self._context, commit, delete)
+
+    def delete_where(
+        self,
+        filter: Condition,  # noqa: A002
+        *,
+        params: Parameters | None = None,
+        **commit: Unpack[CommitOptions],
+    ) -> DeleteResult:
+        """Deletes the rows that fulfil a condition, as they are in the newest snapshot; all of them or none.
+
+        In an append table the rows are left out from then on: the commit, an overwrite, writes their positions and no
+        rows. Files of partitions that fulfil a condition on partition columns alone are removed without being read. The
+        next compaction of a file drops its rows. Streams show such a commit as any overwrite (semantics 5.2). In a
+        table with a primary key the rows are found and deleted by their keys, as `delete` does; streams show that.
+
+        If another commit has changed these rows first (in a table with a primary key: the same buckets), it looks again,
+        for about 15 seconds. In an append table only files that came meanwhile are read then. Rows that are added
+        meanwhile may stay.
+
+        Args:
+            filter: An SQL condition, as of `scan`. It is required: `overwrite([])` empties a table.
+            params: Values of the condition's `:name` parameters.
+            **commit: Writer, watermark and so on: see `CommitOptions`.
+
+        Returns:
+            The result of the commit, and how many rows it deleted.
+
+        Raises:
+            InvalidArgument: The condition is not possible, or the table takes no deletes (`ignore-delete`,
+                `first-row`).
+            CommitConflict: As for all writes, and if others came first 20 times.
+        """
+        condition, known = to_deletion(filter, params), KnownRows()
+
+        def delete() -> DeleteResult:
+            counts: list[int] = []
+            result = self._write(
+                "delete_where",
+                lambda table_write: counts.append(table_write._delete_where(condition, known)),
+                commit,
+            )
+            deleted = None if result.already_applied else counts[0]
+            return DeleteResult(result.snapshot_id, result.already_applied, deleted)
+
+        return run_again(self._context, commit, delete)
 
     def write(self, data: Rows, *, fill_missing: bool = False, **commit: Unpack[CommitOptions]) -> WriteResult:
         """Writes rows of all kinds: a column `_row_kind` of `+I -U +U -D`, or the table's `rowkind.field`, says which.

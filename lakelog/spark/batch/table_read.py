@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.annotations import TimeLike
-from lakelog.arguments import parse_table_name, to_option_texts
+from lakelog.arguments import to_option_texts
 from lakelog.client.leased_reads import LeasedReads
 from lakelog.errors import FILE_MISSING, DataCorrupted, InvalidArgument
 from lakelog.format.tables.plan import Plan
@@ -19,8 +19,10 @@ from lakelog.spark.batch.deletion_vectors import find_deleted_rows, plan_section
 from lakelog.spark.batch.few_rows import read_few_rows
 from lakelog.spark.batch.live_rows import scan_live_rows
 from lakelog.spark.installation import Installation, installation_of
-from lakelog.spark.planning import check_spark_columns, plan_read, resolve_spark_state
+from lakelog.spark.planning import check_spark_columns, find_table_and_levels, plan_read, resolve_spark_state
 from lakelog.spark.session.remote import check_not_remote
+from lakelog.spark.source.system_frames import read_system_table
+from lakelog.spark.source.system_reader import is_planned_as_system_table
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.parquet.live_file import to_live_files
 
@@ -46,7 +48,7 @@ def read_table(
 
     Args:
         spark: A session in which lakelog is installed.
-        name: `database.table`.
+        name: `database.table`, or a system table such as `shop.orders$files` or `sys.tables`.
         columns: Names of the columns to return, in this order; None: all.
         filter: Spark SQL's condition on the table's columns. If its meaning is clear, it also excludes partitions,
             files and row groups; the rows are those of `.where(filter)`.
@@ -65,10 +67,17 @@ def read_table(
     instead = f"spark.read.format('lakelog').option('table', '{name}')"
     check_not_remote(spark, "lakelog.spark.read_table", instead)
     installation = installation_of(spark)
+    if is_planned_as_system_table(name):
+        states = {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag}
+        try:
+            return read_system_table(spark, installation.connection, name, columns, filter, states, options)
+        except AnalysisException as error:
+            raise _translate(error, filter, name) from error
     given = ScanOptions(to_option_texts({} if options is None else options))
     state = resolve_spark_state(snapshot_id, timestamp, given, tag)
-    info = installation.metastore.get_table(parse_table_name(name))
-    plan, parsed = plan_read(installation.metastore, info, state, filter, time_zone=_time_zone(spark))
+    info, levels = find_table_and_levels(installation.metastore, name)
+    time_zone = _time_zone(spark)
+    plan, parsed = plan_read(installation.metastore, info, state, filter, time_zone=time_zone, levels=levels)
     chosen = check_spark_columns(columns, plan.schema, name)
     try:
         with _leased(installation, plan), lakelog_errors():

@@ -62,6 +62,7 @@ from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.parquet.writer import plan_file_schema
 from lakelog.storage.write.routing import to_routing
 from lakelog.storage.write.row_normalizer import KindSource, check_keys_to_delete
+from lakelog.system_tables.registry import refuse_write
 from lakelog.writes.attempts_ahead import AttemptsAhead
 from lakelog.writes.changelog.commit_changelog import find_producer
 from lakelog.writes.commit_options import CommitOptions, read_commit_options, read_guards
@@ -141,6 +142,7 @@ def write(
         () if fence is None else (fence,),
         guards.meet(read_guards(given)),
     )
+    refuse_write(name, "written")
     info = metastore.get_table(parse_table_name(name))
     overwrite = resolve_overwrite(mode, partition, info, given)
     if mode == "delete":

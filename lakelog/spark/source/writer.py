@@ -58,6 +58,7 @@ from lakelog.spark.source.stream_identity import read_query_id, to_writer_name
 from lakelog.spark.task_errors import errors_to_driver
 from lakelog.storage.parquet.writer import plan_file_schema
 from lakelog.storage.write.row_normalizer import KindSource
+from lakelog.system_tables.registry import refuse_write
 from lakelog.writes.commit_options import NO_GUARDS, Guards, read_guards
 from lakelog.writes.log_rows import plan_log_rows
 
@@ -95,6 +96,7 @@ class WriteTarget:
     ) -> WriteTarget:
         """Looks the table up and checks that the rows' columns fit it."""
         metastore = open_metastore(connection)
+        refuse_write(options.table, "written")
         info = metastore.get_table(parse_table_name(options.table))
         given = options.write
         partition = _read_partition(options.partition, info)

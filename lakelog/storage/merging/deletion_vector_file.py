@@ -4,6 +4,10 @@ A small Parquet file with two columns: `file`, the path of a data file in its ta
 it. It has paths, because files that the commit itself brings have no id yet. Positions stay valid: a row that was
 superseded once is never shown again.
 
+The rows of an append table that commits have removed are written in the same form: for each data file all positions
+that no read shows. Each data file has a row group of its own, and the footer lists their paths, so that a reader of one
+data file reads no others' positions.
+
 The positions of a commit's own lookup are valid by themselves. Positions that were found later, for all files of a
 section at once, depend on all of these files: such a file also lists them, and is valid while all of them are live.
 """
@@ -31,6 +35,9 @@ from lakelog.storage.parquet.writer import PATH_KEY
 RowIndices = npt.NDArray[np.int64]
 
 _SECTIONS_KEY: Final = "lakelog.sections"
+
+_FILES_KEY: Final = "lakelog.files"
+"""The data file of each row group; files of earlier versions have one row group for all, and no such list."""
 
 _MOST_POSITIONS: Final = 1 << 26
 """A commit replaces more rows of a bucket only if the bucket is far too large."""
@@ -83,30 +90,60 @@ def write_deletion_vectors(
     Raises:
         AlreadyExists: There is such a file; other errors of the store are possible as well.
     """
-    names = sorted(deleted)
-    numbers = np.repeat(np.arange(len(names), dtype=np.int32), [len(deleted[name]) for name in names])
-    indices = np.concatenate([np.empty(0, np.int64), *(deleted[name] for name in names)]).astype(np.int32)
-    files = pa.DictionaryArray.from_arrays(numbers, pa.array(names, pa.string()))
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(
-        sink,
-        _SCHEMA,
-        compression="zstd",
-        compression_level=1,
-        use_dictionary=["file"],
-        column_encoding={"position": "DELTA_BINARY_PACKED"},
-        write_statistics=False,
-        write_page_checksum=True,
-        store_schema=False,
-    ) as parquet:
-        parquet.write_table(pa.Table.from_arrays([files, pa.array(indices)], schema=_SCHEMA))
+    writer = DeletionVectorWriter(store, path)
+    for name in sorted(deleted):
+        writer.add(name, deleted[name])
+    writer.finish(sections)
+
+
+class DeletionVectorWriter:
+    """Writes a file of deletion vectors, data file by data file; it is encoded in memory until it is finished.
+
+    Args:
+        store: Where the table's files are.
+        path: The path to write to.
+    """
+
+    def __init__(self, store: ObjectStore, path: str) -> None:
+        self.path: Final = path
+        self._store = store
+        self._sink = pa.BufferOutputStream()
+        self._files: list[str] = []
+        self._parquet = pq.ParquetWriter(
+            self._sink,
+            _SCHEMA,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=["file"],
+            column_encoding={"position": "DELTA_BINARY_PACKED"},
+            write_statistics=False,
+            write_page_checksum=True,
+            store_schema=False,
+        )
+
+    def add(self, name: str, positions: RowIndices) -> None:
+        """Adds the rising positions of a data file, given by its path; each file once."""
+        numbers = pa.array(np.zeros(len(positions), np.int32))
+        files = pa.DictionaryArray.from_arrays(numbers, pa.array([name], pa.string()))
+        rows = pa.Table.from_arrays([files, pa.array(positions.astype(np.int32))], schema=_SCHEMA)
+        if len(positions):
+            self._parquet.write_table(rows, row_group_size=len(positions))
+            self._files.append(name)
+
+    def finish(self, sections: Sequence[Sequence[str]] = ()) -> None:
+        """Writes the file; blocks until it is durable. Arguments and errors as of `write_deletion_vectors`."""
         # The file contains its own path, so a file that was moved to another's place is detected.
-        parquet.add_key_value_metadata({PATH_KEY: path})
+        self._parquet.add_key_value_metadata({PATH_KEY: self.path, _FILES_KEY: json.dumps(self._files)})
         if sections:
-            parquet.add_key_value_metadata({_SECTIONS_KEY: json.dumps([list(each) for each in sections])})
+            self._parquet.add_key_value_metadata({_SECTIONS_KEY: json.dumps([list(each) for each in sections])})
+        self._parquet.close()
+        _write(self._store, self.path, self._sink.getvalue())
+
+
+def _write(store: ObjectStore, path: str, content: pa.Buffer) -> None:
     writer = store.create(path)
     try:
-        writer.sink.write(sink.getvalue())
+        writer.sink.write(content)
         writer.commit()
     except OSError as error:
         writer.abort()
@@ -147,18 +184,30 @@ def read_deletion_vectors(store: ObjectStore, path: str, row_counts: Mapping[str
         if parquet.schema_arrow.remove_metadata() != _SCHEMA:
             raise DataCorrupted("it holds no positions of rows")
         sections = _read_sections(said.get(_SECTIONS_KEY.encode(), b"[]"))
-        for batch in _read_batches(parquet, source):
+        groups = _pick_groups(said.get(_FILES_KEY.encode()), parquet.metadata.num_row_groups, row_counts)
+        for batch in _read_batches(parquet, source, groups):
             for name, indices in _split_by_file(batch):
                 if name in row_counts:
                     _add(found.setdefault(name, []), name, indices, row_counts[name])
     return CommittedDeletionVectors({name: np.concatenate(parts) for name, parts in found.items()}, sections)
 
 
-def _read_batches(parquet: pq.ParquetFile, source: pa.NativeFile) -> Iterator[pa.RecordBatch]:
+def _pick_groups(said: bytes | None, group_count: int, row_counts: Mapping[str, int]) -> Sequence[int]:
+    """The row groups with positions of some data files."""
+    if said is None:
+        return range(group_count)
+    names = _read_names(said)
+    if len(names) != group_count:
+        raise DataCorrupted(f"it has {group_count} row groups, and says so of {len(names)}")
+    return [number for number, name in enumerate(names) if name in row_counts]
+
+
+def _read_batches(parquet: pq.ParquetFile, source: pa.NativeFile, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
     metadata = parquet.metadata
-    if metadata.num_rows > _MOST_POSITIONS:
-        raise DataCorrupted(f"it claims {metadata.num_rows} positions, and at most {_MOST_POSITIONS} are read")
-    for group in range(metadata.num_row_groups):
+    count = sum(metadata.row_group(group).num_rows for group in groups)
+    if count > _MOST_POSITIONS:
+        raise DataCorrupted(f"it claims {count} positions, and at most {_MOST_POSITIONS} are read")
+    for group in groups:
         row_group = metadata.row_group(group)
         leaves = [
             Leaf(metadata.schema.column(place), read_chunk_pages(source.read_at, row_group.column(place)))
@@ -188,6 +237,16 @@ def _add(parts: list[RowIndices], name: str, indices: RowIndices, row_count: int
             f"the positions that it has for data file {name} are none of its {row_count} rows, or do not rise"
         )
     parts.append(indices)
+
+
+def _read_names(text: bytes) -> list[str]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list):
+        raise DataCorrupted(f"it does not say which files it is about: {text[:100]!r}")
+    return [str(name) for name in found]
 
 
 def _read_sections(text: bytes) -> list[list[str]]:

@@ -18,7 +18,7 @@ class LiveFile:
         bucket: Its bucket.
         level: Its level.
         row_count: All rows.
-        delete_count: Rows of kind -U or -D.
+        delete_count: As `lakelog.format.tables.files.DataFile` has it.
         size_bytes: The file's size.
         min_key: Encoded lower bound of the trimmed key; None: unbounded.
         max_key: Encoded upper bound of the trimmed key; None: unbounded.

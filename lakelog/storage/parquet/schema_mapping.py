@@ -67,6 +67,12 @@ def map_columns(file_schema: pa.Schema, fields: tuple[pa.Field, ...]) -> ColumnM
     )
 
 
+def find_field(file_schema: pa.Schema, field: pa.Field) -> pa.Field | None:
+    """The column of a file that holds a column of a read; None: it has none. Pure."""
+    known_as = _known_as(field)
+    return next((each for each in file_schema if known_as is not None and _known_as(each) == known_as), None)
+
+
 def apply_mapping(batch: pa.RecordBatch, mapping: ColumnMapping) -> pa.RecordBatch:
     """Turns data read from a file into the columns of the read. Pure; copies only columns of another type.
 
@@ -107,11 +113,11 @@ def _count_leaves(data_type: pa.DataType) -> int:
 
 
 def _conform(values: pa.Array, field: pa.Field) -> pa.Array:
-    """Returns `values` with the type of `field`; nested fields are found by id, or NULL if missing."""
+    """Returns `values` with the type of `field`; nested fields are found by id, or show their default if missing."""
     wanted = field.type
     if pt.is_dictionary(values.type):
         values = values.dictionary_decode()
-    if values.type == wanted:
+    if _is_same(values.type, wanted):
         return values
     if pt.is_struct(wanted) and pt.is_struct(values.type):
         places = {_known_as(values.type.field(place)): place for place in range(values.type.num_fields)}
@@ -133,6 +139,16 @@ def _conform(values: pa.Array, field: pa.Field) -> pa.Array:
         )
         return _with_items(values, wanted, entries)
     return values.cast(wanted)
+
+
+def _is_same(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether two types are equal, ids of nested fields included: a field of the same name may be another one."""
+    if stored != wanted:
+        return False
+    fields = (
+        (stored.field(place), wanted.field(place)) for place in range(stored.num_fields if pt.is_nested(stored) else 0)
+    )
+    return all(_known_as(left) == _known_as(right) and _is_same(left.type, right.type) for left, right in fields)
 
 
 def _with_items(values: pa.Array, wanted: pa.DataType, items: pa.Array) -> pa.Array:

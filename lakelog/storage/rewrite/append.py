@@ -9,12 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.tables.files import DataFile
 from lakelog.format.types.schema import TableSchema
 from lakelog.options.values import TableOptions
+from lakelog.storage.merging.deletion_vectors import RowIndices
+from lakelog.storage.merging.removed_rows import find_removed_rows
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.data_files import DataFiles
 from lakelog.storage.parquet.live_file import LiveFile
@@ -71,7 +74,7 @@ def rewrite_files(
     prefix = f"data/{attempt_id}/{rewrite.name}"
     writer = start_bucket_writer(store, schema, options, prefix, rewrite.inputs[0], with_row_kind=False)
     try:
-        tables = _read(data_files, schema, rewrite.inputs)
+        tables = _read(store, data_files, schema, rewrite.inputs)
         # The pool ends first, so that no thread works in the generator when it is closed.
         with contextlib.closing(tables), ThreadPoolExecutor(1, thread_name_prefix="lakelog-rewrite") as pool:
             for rows in look_ahead(pool, lambda _: next(tables, None), itertools.count(), _AHEAD):
@@ -113,11 +116,31 @@ def _order_of(file: LiveFile) -> tuple[int, int, int]:
     return file.order_snapshot, file.order_ordinal, file.file_id
 
 
-def _read(data_files: DataFiles, schema: TableSchema, files: Sequence[LiveFile]) -> Generator[pa.Table, None, None]:
-    """The rows of files in order, a row group at a time, or a part of a large one."""
+def _read(
+    store: ObjectStore, data_files: DataFiles, schema: TableSchema, files: Sequence[LiveFile]
+) -> Generator[pa.Table, None, None]:
+    """The rows of files in order, a row group at a time, or a part of a large one; without those that were removed."""
     for file in files:
+        (removed,) = find_removed_rows(store, [file])
+        if removed is not None and len(removed) == file.row_count:
+            continue
         with data_files.open(file) as reader:
             mapping = reader.map_columns(list(schema.arrow))
             groups = range(reader.metadata.num_row_groups)
+            start = 0
             for batch in reader.read_batches(groups, mapping, _READ_BYTES):
-                yield pa.Table.from_batches([batch], mapping.schema)
+                rows = pa.Table.from_batches([batch], mapping.schema)
+                kept = rows if removed is None else _leave_out(rows, removed, start)
+                start += rows.num_rows
+                if kept.num_rows:
+                    yield kept
+
+
+def _leave_out(rows: pa.Table, removed: RowIndices, start: int) -> pa.Table:
+    """Some rows of a file without removed ones; the first row has the position `start`."""
+    first, last = np.searchsorted(removed, (start, start + rows.num_rows))
+    if first == last:
+        return rows
+    kept = np.ones(rows.num_rows, np.bool_)
+    kept[removed[first:last] - start] = False
+    return rows.filter(pa.array(kept))

@@ -28,6 +28,7 @@ from lakelog.format.types.schema import TableSchema
 from lakelog.storage.lookup.caches import Caches
 from lakelog.storage.merging.deletion_vectors import DeletionVectorCache, find_deletion_vectors
 from lakelog.storage.merging.merge_policy import MergePolicy
+from lakelog.storage.merging.removed_rows import count_removed, find_removed_rows, split_by_vectors
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.data_files import DataFiles
 from lakelog.storage.parquet.live_file import LiveFile
@@ -49,6 +50,8 @@ _LITTLE_BYTES: Final = 256 << 10
 
 SNAPSHOT_ID_COLUMN: Final = "_snapshot_id"
 
+ROW_POSITION_COLUMN: Final = "_row_position"
+
 RowIndices = npt.NDArray[np.int64]
 
 
@@ -58,7 +61,8 @@ class ScanColumns:
 
     Args:
         read: Columns to read, including those of the filter.
-        returned: Names of the columns to return, in order; they may include `_row_kind` and `_snapshot_id`.
+        returned: Names of the columns to return, in order; they may include `_row_kind`, `_snapshot_id` and
+            `_row_position`, the position of a row in its file.
         filter: Which rows to return; None: all.
         filter_columns: Names of the columns that the filter uses. They are decoded first, the others only for row
             groups in which a row is returned.
@@ -83,7 +87,8 @@ class FileScan:
         files: The files in a plan's order.
         schema: The schema to read with.
         columns: What to read and return.
-        policy: How rows of one key are merged; None: all rows are returned as they are.
+        policy: How rows of one key are merged; None: all rows are returned as they are, except for those of an append
+            table that commits have removed.
         cache: The cache of deletion vectors.
         threads: The number of threads that read at once.
         counts: Counts what is read; None: nothing is counted.
@@ -130,6 +135,13 @@ class FileScan:
         Raises:
             DataCorrupted: A file is damaged or missing, or its rows take too much memory; named.
         """
+        for _, batch in self.read_located_batches(data_files, limit=limit):
+            yield batch
+
+    def read_located_batches(
+        self, data_files: DataFiles | None = None, *, limit: int | None = None
+    ) -> Iterator[tuple[LiveFile, pa.RecordBatch]]:
+        """As `read_batches`, with the file of each batch; those of one file come one after the other."""
         data_files = data_files or DataFiles(self.store)
         if self.policy is None and len(self.files) == 1 and self.files[0].size_bytes <= _LITTLE_BYTES:
             yield from self._read_little(data_files, self.files[0], limit)
@@ -141,21 +153,27 @@ class FileScan:
                 opened = look_ahead(pool, partial(self._open, data_files), to_read, _FOOTERS_AHEAD, first)
                 portions = self._portions(opened, limit)
                 for read in look_ahead(pool, self._read_portion, portions, self.threads + 1, first):
-                    yield from read.batches
-                    yield from read.rest
+                    for batch in itertools.chain(read.batches, read.rest):
+                        yield read.file, batch
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
 
-    def _read_little(self, data_files: DataFiles, file: LiveFile, limit: int | None) -> Iterator[pa.RecordBatch]:
+    def _read_little(
+        self, data_files: DataFiles, file: LiveFile, limit: int | None
+    ) -> Iterator[tuple[LiveFile, pa.RecordBatch]]:
         """Reads a file that takes less time than starting threads for it and opening it again."""
+        ((_, left_out),) = self._leave_out([file])
         with data_files.open(file) as reader:
-            for portion in self._portions([self._look_into(reader, file, None)], limit):
-                yield from self._read_groups(reader, portion)
+            for portion in self._portions([self._look_into(reader, file, left_out)], limit):
+                for batch in self._read_groups(reader, portion):
+                    yield file, batch
 
     def count_rows(self) -> int:
         """Counts the rows that `read_batches` returns; reads only what merging and the filter need."""
         if self.columns.filter is not None:
             return sum(batch.num_rows for batch in self.read_batches())
+        if self.policy is None:
+            return sum(file.row_count - count_removed(file, self.schema) for file in self.files)
         with ThreadPoolExecutor(self.threads, thread_name_prefix="lakelog-read") as pool:
             return sum(
                 file.row_count - (0 if left_out is None else len(left_out))
@@ -166,15 +184,26 @@ class FileScan:
         self, pool: ThreadPoolExecutor, data_files: DataFiles, first: int | None = None
     ) -> Iterator[tuple[LiveFile, RowIndices | None]]:
         if self.policy is None:
+            if any(count_removed(file, self.schema) for file in self.files):
+                groups = split_by_vectors(self.files)
+                for known in look_ahead(pool, self._leave_out, groups, _BUCKETS_AHEAD, first):
+                    yield from known
+                return
             yield from ((file, None) for file in self.files)
             return
         # Rows as written are merged only within each commit.
         commits = (file.added_snapshot if self.policy.keeps_deletes else 0 for file in self.files)
         keyed = zip(commits, self.files, strict=True)
-        groups = itertools.groupby(keyed, lambda each: (each[0], each[1].partition, each[1].bucket))
-        buckets = [[file for _, file in group] for _, group in groups]
+        by_bucket = itertools.groupby(keyed, lambda each: (each[0], each[1].partition, each[1].bucket))
+        buckets = [[file for _, file in group] for _, group in by_bucket]
         for found in look_ahead(pool, partial(self._merge, data_files), buckets, _BUCKETS_AHEAD, first):
             yield from found
+
+    def _leave_out(self, files: list[LiveFile]) -> list[tuple[LiveFile, RowIndices | None]]:
+        """Files of one deletion vector with the rows that commits have removed."""
+        if not any(count_removed(file, self.schema) for file in files):
+            return [(file, None) for file in files]
+        return list(zip(files, find_removed_rows(self.store, files, self.cache), strict=True))
 
     def _merge(self, data_files: DataFiles, files: list[LiveFile]) -> list[tuple[LiveFile, RowIndices | None]]:
         assert self.policy is not None
@@ -225,8 +254,8 @@ class FileScan:
                 size_bytes += batch.nbytes
                 if size_bytes > DECODED_BYTES:
                     stack.pop_all()
-                    return _ReadPortion(batches, _closing(rest, reader))
-        return _ReadPortion(batches, iter(()))
+                    return _ReadPortion(file.file, batches, _closing(rest, reader))
+        return _ReadPortion(file.file, batches, iter(()))
 
     def _read_groups(self, reader: DataFileReader, portion: _Portion) -> Iterator[pa.RecordBatch]:
         left = portion.limit
@@ -266,13 +295,16 @@ class FileScan:
                 table = _join(tested.slice(first, batch.num_rows), batch)
             else:
                 table = pa.Table.from_batches([batch])
+            if ROW_POSITION_COLUMN in self.columns.returned:
+                start = int(reader.row_group_starts[group]) + first
+                table = table.append_column(ROW_POSITION_COLUMN, pa.array(np.arange(start, start + batch.num_rows)))
             first += batch.num_rows
             if table.num_columns == 0:
                 # Other returned columns are not in files.
                 yield self._project(make_empty_rows(int(part.sum())), opened.file)
                 continue
             if not part.all():
-                table = table.filter(pa.array(part))
+                table = _keep(table, pa.array(part))
             yield from (self._project(each, opened.file) for each in table.to_batches() if each.num_rows)
 
     def _test(
@@ -326,6 +358,7 @@ class FileScan:
 OWN_FIELDS: Final = {
     ROW_KIND_COLUMN: pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False),
     SNAPSHOT_ID_COLUMN: pa.field(SNAPSHOT_ID_COLUMN, pa.int64(), nullable=False),
+    ROW_POSITION_COLUMN: pa.field(ROW_POSITION_COLUMN, pa.int64(), nullable=False),
 }
 """Columns that lakelog itself adds to each change."""
 
@@ -345,6 +378,14 @@ def _join(left: pa.Table, right: pa.RecordBatch) -> pa.Table:
     if right.num_columns == 0:
         return left
     return pa.table([*left.columns, *right.columns], names=[*left.schema.names, *right.schema.names])
+
+
+def _keep(table: pa.Table, kept: pa.Array) -> pa.Table:
+    """Some rows of a table."""
+    # Column by column: Arrow's filter of a table turns the mask into indices, which takes twice the time if most rows
+    # are kept.
+    columns = [column.filter(kept) for column in table.columns]
+    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 def _end_of(kept: npt.NDArray[np.bool_], first: int, last: int, limit: int) -> int:
@@ -404,6 +445,7 @@ class _Portion:
 class _ReadPortion:
     """The first rows of a portion, and the others, which are read on demand."""
 
+    file: LiveFile
     batches: list[pa.RecordBatch]
     rest: Iterator[pa.RecordBatch]
 

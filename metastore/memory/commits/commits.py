@@ -135,10 +135,10 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
                 size_bytes += stored.placed.file.size_bytes
         return RemovedTotals(files, rows, size_bytes)
 
-    async def restore_files(self, head: TableHead, snapshot_id: int) -> RestoredTotals:
+    async def restore_files(self, head: TableHead, snapshot_id: int, *, keyed: bool) -> RestoredTotals:
         files, new = self._table(head.table_id).files, head.latest_snapshot_id + 1
-        then = {_entry(stored): stored for stored in files.values() if _is_live_at(stored, snapshot_id)}
-        now = {_entry(stored): stored for stored in files.values() if stored.removed_snapshot is None}
+        then = {_entry(stored, keyed): stored for stored in files.values() if _is_live_at(stored, snapshot_id)}
+        now = {_entry(stored, keyed): stored for stored in files.values() if stored.removed_snapshot is None}
         # An entry that got a deletion vector later is another one: the vector may be of files that were not there then.
         marked = {entry for entry, stored in now.items() if entry in then and not _says_no_more(stored, then[entry])}
         # All files that share an order key get new ids.
@@ -151,7 +151,7 @@ class MemoryCommits(MemoryJobs, MemoryBaselines, CommitTransaction):
         for stored in ended:
             self._journal.set(stored, "removed_snapshot", new)
         for file_id, stored in enumerate(back, head.next_file_id):
-            file = replace(stored.placed.file, deletion_vector_path=None)
+            file = replace(stored.placed.file, deletion_vector_path=None) if keyed else stored.placed.file
             self._journal.put(files, file_id, StoredFile(PlacedFile(file_id, file, new, stored.placed.order_key)))
         return RestoredTotals(RemovedTotals(*_totals(ended)), *_totals(back))
 
@@ -285,9 +285,13 @@ def _is_removed(stored: StoredFile, removal: RemoveFiles | RemoveEverything | Re
             return True
 
 
-def _entry(stored: StoredFile) -> tuple[str, int]:
-    """What distinguishes a file from all others of its state, and is the same in another state."""
-    return stored.placed.file.path, stored.placed.file.level
+def _entry(stored: StoredFile, keyed: bool) -> tuple[str, int, str | None]:
+    """What distinguishes a file from all others of its state, and is the same in another state.
+
+    Without a primary key the deletion vector says which rows of the file belong to the state.
+    """
+    file = stored.placed.file
+    return file.path, file.level, None if keyed else file.deletion_vector_path
 
 
 def _says_no_more(now: StoredFile, then: StoredFile) -> bool:
@@ -313,7 +317,12 @@ def _totals(files: Sequence[StoredFile]) -> tuple[int, int, int]:
 
 def _moved(source: PlacedFile, moved: MovedFile) -> PlacedFile:
     # Its deletion vector was built for the files of the moment in which it was added.
-    file = replace(source.file, level=moved.level, deletion_vector_path=moved.deletion_vector_path)
+    file = replace(
+        source.file,
+        level=moved.level,
+        deletion_vector_path=moved.deletion_vector_path,
+        delete_count=source.file.delete_count if moved.delete_count is None else moved.delete_count,
+    )
     return PlacedFile(moved.file_id, file, moved.added_snapshot, source.order_key)
 
 
@@ -334,4 +343,6 @@ def _file_facts(table: StoredTable, stored: StoredFile) -> FileFacts:
         schema_id=file.schema_id,
         removed_snapshot=removed,
         removed_by="" if removed is None else table.snapshots[removed - 1].writer,
+        delete_count=file.delete_count,
+        deletion_vector_path=file.deletion_vector_path,
     )

@@ -94,7 +94,7 @@ FROM job WHERE job_id = ANY(%s::bigint[]) ORDER BY job_id FOR SHARE
 
 _FILE_FACTS: Final = """
     f.order_snapshot, f.order_ordinal, f.order_time_ms, f.file_id, f.path, f.bucket, f.level, f.row_count, f.size_bytes,
-    f.min_key, f.max_key, f.schema_id
+    f.min_key, f.max_key, f.schema_id, f.delete_count, f.deletion_vector_path
 """
 
 _FIND_FILES: Final = f"""
@@ -320,7 +320,7 @@ def _files_facts(rows: list[Row]) -> list[FileFacts]:
 
 def _file_facts(row: Row) -> FileFacts:
     partition, removed, removed_by, snapshot, ordinal, time_ms, file_id, path, bucket, level, *rest = row
-    row_count, size_bytes, min_key, max_key, schema_id = rest
+    row_count, size_bytes, min_key, max_key, schema_id, delete_count, deletion_vector_path = rest
     return FileFacts(
         file_id,
         path,
@@ -335,6 +335,8 @@ def _file_facts(row: Row) -> FileFacts:
         schema_id,
         removed,
         removed_by,
+        delete_count,
+        deletion_vector_path,
     )
 
 

@@ -81,11 +81,11 @@ _INSERT_MOVED: Final = """
 INSERT INTO data_file (table_id, file_id, partition_id, row_count, delete_count, size_bytes, added_snapshot,
     order_snapshot, order_time_ms, order_ordinal, bucket, schema_id, level, path, min_key, max_key, statistics,
     deletion_vector_path)
-SELECT f.table_id, n.file_id, f.partition_id, f.row_count, f.delete_count, f.size_bytes, n.added_snapshot,
-    f.order_snapshot, f.order_time_ms, f.order_ordinal, f.bucket, f.schema_id, n.level, f.path, f.min_key, f.max_key,
-    f.statistics, n.deletion_vector_path
-FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::int[], %s::text[]) AS n(table_id, file_id,
-    source_id, added_snapshot, level, deletion_vector_path)
+SELECT f.table_id, n.file_id, f.partition_id, f.row_count, coalesce(n.delete_count, f.delete_count), f.size_bytes,
+    n.added_snapshot, f.order_snapshot, f.order_time_ms, f.order_ordinal, f.bucket, f.schema_id, n.level, f.path,
+    f.min_key, f.max_key, f.statistics, n.deletion_vector_path
+FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::int[], %s::text[], %s::bigint[]) AS n(table_id,
+    file_id, source_id, added_snapshot, level, deletion_vector_path, delete_count)
 JOIN data_file f ON f.table_id = n.table_id AND f.file_id = n.source_id
 """
 
@@ -285,6 +285,7 @@ def _moved(rows: Sequence[tuple[int, MovedFile]]) -> tuple[str, ...]:
         arrays.integers([f.added_snapshot for f in files]),
         arrays.integers([f.level for f in files]),
         arrays.texts([f.deletion_vector_path for f in files]),
+        arrays.integers([f.delete_count for f in files]),
     )
 
 

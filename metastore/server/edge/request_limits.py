@@ -22,6 +22,7 @@ from lakelog.format.log.heartbeat import MAX_ATTEMPTS
 from lakelog.format.retention.table_files import MAX_FILES_A_CALL
 from lakelog.format.types.evolution import MAX_CHANGES
 from lakelog.format.types.types import MAX_TYPE_DEPTH
+from lakelog.options.declared.tables import MAX_LEVELS
 from lakelog.serving.edge.request_bounds import RequestBounds
 from lakelog.serving.methods import OF_METASTORE, list_methods
 
@@ -113,6 +114,7 @@ def max_entries(limits: Limits) -> dict[str, int]:
         "CompactionGroup.moved_file_ids": files,
         "CompactionGroup.vector_file_ids": files,
         "CompactionGroup.covered_file_ids": files,
+        "CompactionGroup.delete_counts": files,
         "CompactionGroup.baseline_file_ids": files,
         "SentOffsets.offsets": MAX_LOG_PARTITIONS,
         "FileIds.file_ids": _MAX_NUMBERS,
@@ -123,6 +125,7 @@ def max_entries(limits: Limits) -> dict[str, int]:
         "SnapshotChangelog.files": files,
         "ListLatestRequest.table_uuids": MAX_TABLES,
         "PlanRequest.buckets": _MAX_BUCKETS,
+        "PlanRequest.levels": MAX_LEVELS,
         "PlanRequest.partitions": _MAX_PARTITIONS,
         "PredicateList.operands": _MAX_VALUES,
         "Comparison.values": _MAX_VALUES,

@@ -33,8 +33,8 @@ GIVEN: dict[str, tuple[pa.Schema, list[ColumnChange]]] = {
     "kinds of rows": (pa.schema([("_row_kind", pa.string())]), []),
     "no type": (pa.schema([("id", pa.null())]), []),
     "no type of tables": (pa.schema([("id", pa.uint64())]), []),
-    "added": (pa.schema([("a", pa.large_string()), ("b", pa.date64())]), [
-        AddColumn(("a",), pa.string()), AddColumn(("b",), pa.date32())]),
+    "added": (pa.schema([("a", pa.large_string()), ("b", pa.large_binary())]), [
+        AddColumn(("a",), pa.string()), AddColumn(("b",), pa.binary())]),
     "wider": (pa.schema([("id", pa.int64())]), [WidenColumn(("id",), pa.int64())]),
     "added inside": (
         pa.schema([("place", pa.struct([("zip", pa.int16()), ("x.y", pa.string())]))]),

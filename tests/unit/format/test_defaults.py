@@ -9,7 +9,13 @@ import pytest
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.types.cast import cast_batch
-from lakelog.format.types.defaults import WRITE_DEFAULT_KEY, fill_left_out, to_default_text, write_default
+from lakelog.format.types.defaults import (
+    WRITE_DEFAULT_KEY,
+    fill_left_out,
+    to_default_text,
+    with_defaults,
+    write_default,
+)
 from lakelog.format.types.types import INSTANT, LOCAL_TIMESTAMP
 
 
@@ -69,6 +75,20 @@ def test_what_is_no_default_is_refused_with_its_column(value: object, data_type:
         to_default_text(value, pa.field("a", data_type))
     assert says in error.value.message
     assert error.value.metadata["column"] == "a"
+
+
+def test_a_new_table_has_defaults() -> None:
+    schema = with_defaults(pa.schema([("a", pa.int64()), ("b", pa.large_string())]), {"b": "new", "a": None})
+    assert cast_batch(
+        pa.record_batch({"a": [1]}), schema.set(1, schema.field(1).with_type(pa.string()))
+    ).to_pydict() == {
+        "a": [1],
+        "b": ["new"],
+    }
+    with pytest.raises(InvalidArgument, match="'c', which is not in the schema: a, b"):
+        with_defaults(schema, {"c": 1})
+    with pytest.raises(InvalidArgument, match="default of column 'a'"):
+        with_defaults(schema, {"a": "x"})
 
 
 def test_a_write_may_leave_out_a_column_with_a_default() -> None:

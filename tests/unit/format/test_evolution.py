@@ -152,6 +152,16 @@ def test_what_is_no_path_is_refused(column: object) -> None:
         change(DropColumn(column))  # type: ignore[arg-type]
 
 
+def test_a_refused_type_comes_with_the_statements_that_convert_it() -> None:
+    with pytest.raises(InvalidArgument) as error:
+        change(WidenColumn("seq", "STRING"))
+    assert (
+        "ALTER TABLE ... ADD COLUMN seq_new STRING; UPDATE ... SET seq_new = CAST(seq AS STRING); "
+        "ALTER TABLE ... DROP COLUMN seq, RENAME COLUMN seq_new TO seq"
+    ) in error.value.message
+    assert error.value.metadata == {"column": "seq", "type": "INT", "new_type": "STRING"}
+
+
 def test_a_name_with_a_dot_is_given_by_its_parts() -> None:
     dotted = change(AddColumn(["a.b"], "STRUCT<c: INT>"))
     assert "a.b" in dotted.arrow.names

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.format.log.state import LogInfo
+from lakelog.format.tables.as_of import as_of
 from lakelog.format.tables.snapshot import LogContent, Snapshot
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
@@ -24,7 +25,6 @@ from lakelog.format.types.schema import TableSchema
 from lakelog.log.codecs import LogCodec
 from lakelog.log.records import Kinds
 from lakelog.log.table_codec import make_codec
-from lakelog.reads.continued_columns import name_as
 from lakelog.reads.log.plan import has_topic_buckets, plan_log, to_topic_partition
 from lakelog.storage.objects.stores import Stores
 from lakelog.storage.parquet.data_files import DataFiles
@@ -101,7 +101,7 @@ class LogSource:
         fields = (*stored, KIND_FIELD)
         key = set(schema.primary_key)
         key_fields = tuple(field for field in fields if field.name in key or field.name == ROW_KIND_COLUMN)
-        return _Codec(fields, key_fields, make_codec(name_as(self.table, schema), schema))
+        return _Codec(fields, key_fields, make_codec(as_of(self.table, schema), schema))
 
     def partition_of(self, file: LiveFile) -> int:
         """The topic's partition that a file's rows go to."""
