@@ -9,10 +9,9 @@ from typing import Final
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter.condition import parse_filter
-from lakelog.format.tables.as_of import as_of
 from lakelog.format.tables.plan import Plan
 from lakelog.format.tables.snapshot import Snapshot
-from lakelog.format.tables.table import TableInfo
+from lakelog.format.tables.table import TableInfo, as_of
 from lakelog.format.types.continued_schema import continue_schema, find_breaks
 from lakelog.format.types.schema import TableSchema
 

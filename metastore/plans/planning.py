@@ -172,11 +172,7 @@ class Planner:
             query = wanted.query(added_after=request.at.after, added_until=request.at.until)
             if request.log:
                 entries = await load_log_files(tx, query, range_snapshots)
-                named = [
-                    *entries.column("schema_id").unique().to_pylist(),
-                    *(each.schema_id for each in range_snapshots),
-                ]
-                header = await _with_schemas(tx, found, header, named)
+                header = await _with_schemas(tx, found, header, entries.column("schema_id").unique().to_pylist())
                 return header, _Rows(entries, wanted, is_log=True), None
             load = tx.load_changelog_files if request.changelog else tx.load_files
             return header, _Rows(await load(query), wanted), None

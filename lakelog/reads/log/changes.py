@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.format.filter.condition import Filter
-from lakelog.format.tables.as_of import as_of
 from lakelog.format.tables.snapshot import Snapshot
-from lakelog.format.tables.table import TableInfo
+from lakelog.format.tables.table import TableInfo, as_of
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind, decode_kinds
 from lakelog.format.types.schema import TableSchema
 from lakelog.log.codecs import LogCodec

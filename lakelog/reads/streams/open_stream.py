@@ -13,8 +13,7 @@ from lakelog.context import Context
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound
 from lakelog.format.filter.condition import parse_filter
 from lakelog.format.retention.consumer import Consumer, ConsumerPosition
-from lakelog.format.tables.as_of import as_of
-from lakelog.format.tables.table import TableInfo
+from lakelog.format.tables.table import TableInfo, as_of
 from lakelog.log.settings import LogSettings, choose_log, read_log_settings
 from lakelog.options.declared.log import STREAM_READ_MODE
 from lakelog.options.declared.streams import (

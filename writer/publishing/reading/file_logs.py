@@ -14,12 +14,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from lakelog.format.tables.as_of import as_of
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.format.log.state import LogInfo
 from lakelog.format.tables.snapshot import LogContent, Snapshot
-from lakelog.format.tables.table import TableInfo
+from lakelog.format.tables.table import TableInfo, as_of
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.format.types.schema import TableSchema
 from lakelog.log.codecs import LogCodec
