@@ -13,6 +13,7 @@ from lakelog.annotations import Parameters
 from lakelog.arguments import check_text
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter.parameters import bind_parameters
+from lakelog.format.types.defaults import write_default
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.frames import to_pandas, to_polars
 from lakelog.options.declared.reads_and_writes import DYNAMIC_PARTITION_OVERWRITE
@@ -422,11 +423,12 @@ def target_fields(table: Table, columns: tuple[str, ...], partition: Mapping[str
         if field in fields or field.name in partition:
             raise InvalidArgument(f"Column '{field.name}' is written twice. Name each once.", metadata={"column": name})
         fields.append(field)
-    missing = [field.name for field in schema if field not in fields and field.name not in partition]
+    given = {*partition, *(field.name for field in fields)}
+    missing = [field.name for field in schema if field.name not in given and write_default(field) is None]
     if missing:
         raise InvalidArgument(
-            f"INSERT leaves out {', '.join(missing[:50])} of {table.name}. Name all columns, and give NULL (DEFAULT, "
-            "in VALUES) where there is no value.",
+            f"INSERT leaves out {', '.join(missing[:50])} of {table.name}. Name all columns without a default, and "
+            "give NULL (DEFAULT, in VALUES) where there is no value.",
             reason="SCHEMA_MISMATCH",
             metadata={"column": missing[0]},
         )

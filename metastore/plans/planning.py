@@ -51,6 +51,9 @@ decoded. A plan of all files loads rows only where there may be no chunks yet, b
 
 _MAX_LISTED_PARTITIONS = 100_000
 
+CLIENT_TOO_OLD = "CLIENT_TOO_OLD"
+"""The reason of the error for a client that would read files of earlier schemas wrongly."""
+
 
 @dataclass(frozen=True)
 class PlanStream:
@@ -147,6 +150,8 @@ class Planner:
         head = await find_head(tx, request.table_uuid)
         if head.schema_id != found.info.schema.schema_id:
             raise TransactionAborted(f"The columns of {head.name} were changed while it was looked at. Try again.")
+        if head.schema_id and not request.reads_changed_columns:
+            raise _too_old(head)
         range_snapshots: tuple[Snapshot, ...] = ()
         if isinstance(request.at, InRange):
             range_snapshots = await self._find_range(tx, head, request.at, changelog=request.changelog)
@@ -167,7 +172,7 @@ class Planner:
             query = wanted.query(added_after=request.at.after, added_until=request.at.until)
             if request.log:
                 entries = await load_log_files(tx, query, range_snapshots)
-                header = await _with_schemas(tx, found, header, entries.column("schema_id").to_pylist())
+                header = await _with_schemas(tx, found, header, entries.column("schema_id").unique().to_pylist())
                 return header, _Rows(entries, wanted, is_log=True), None
             load = tx.load_changelog_files if request.changelog else tx.load_files
             return header, _Rows(await load(query), wanted), None
@@ -203,6 +208,16 @@ class Planner:
         if len(found) < at.until - at.after:
             raise to_overtaken(head)
         return tuple(found)
+
+
+def _too_old(head: TableHead) -> InvalidArgument:
+    return InvalidArgument(
+        f"Columns of {head.name} were changed, and this client is from before columns could change: it would show and "
+        "compact older rows without their defaults, and miss some. Install the version of lakelog that the metastore "
+        "has.",
+        reason=CLIENT_TOO_OLD,
+        metadata={"table": head.name, "schema_id": str(head.schema_id)},
+    )
 
 
 async def _find_schema(

@@ -65,6 +65,8 @@ class PlanRequest:
             instead of their data files. A snapshot whose log is its changelog has no files while that is pending.
         levels: Only files of these levels; empty: of all.
         with_statistics: Also list the column statistics of the files, in the column `STATISTICS_FIELD`.
+        reads_changed_columns: Whether the caller reads files of earlier schemas as this version does. A client from
+            before columns could change does not, and gets no plan of a table whose columns were changed.
     """
 
     table_uuid: str
@@ -81,6 +83,7 @@ class PlanRequest:
     log: bool = False
     levels: tuple[int, ...] = ()
     with_statistics: bool = False
+    reads_changed_columns: bool = True
 
 
 @dataclass(frozen=True)

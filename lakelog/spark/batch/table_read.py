@@ -18,9 +18,8 @@ from lakelog.format.tables.plan import Plan
 from lakelog.options.values import ScanOptions
 from lakelog.spark.batch.deletion_vectors import find_deleted_rows, plan_sections
 from lakelog.spark.batch.few_rows import read_few_rows
-from lakelog.spark.batch.live_rows import scan_live_rows
 from lakelog.spark.installation import Installation, installation_of
-from lakelog.spark.older_files.reading import read_by_tasks
+from lakelog.spark.older_files.live_rows import read_live_rows
 from lakelog.spark.planning import check_spark_columns, find_table_and_levels, plan_read, resolve_spark_state
 from lakelog.spark.session.remote import check_not_remote
 from lakelog.spark.source.system_frames import read_system_table
@@ -155,14 +154,7 @@ def _live_rows(spark: SparkSession, installation: Installation, plan: Plan) -> D
         return known
     files = to_live_files(plan.files)
     words = find_deleted_rows(spark, plan_sections(plan, files), installation.deletion_vectors)
-    written = {file.schema_id for file in files}
-    native = installation.native_versions.pick(installation.metastore, plan.table.table_uuid, plan.schema, written)
-    rows = scan_live_rows(
-        spark, plan.schema, plan.table.location, [file for file in files if file.schema_id in native], words
-    )
-    others = [file for file in files if file.schema_id not in native]
-    if others:
-        rows = rows.unionAll(read_by_tasks(spark, plan.schema, plan.table.location, others, words))
+    rows = read_live_rows(spark, installation, plan, files, words)
     installation.frames.put(key, rows)
     return rows
 

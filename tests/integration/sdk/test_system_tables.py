@@ -11,9 +11,9 @@ import lakelog
 from lakelog.errors import InvalidArgument, LakelogError, NotFound
 from lakelog.format.tables.plan import Plan, PlanRequest
 from lakelog.format.tables.predicate import Comparison
+from lakelog.reads.scan_planning import plan_changes
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from lakelog.system_tables.rows import changes
 
 SCHEMA = pa.schema(
     [pa.field("dt", pa.string(), nullable=False), pa.field("k", pa.int32(), nullable=False), ("v", pa.int32())]
@@ -94,14 +94,13 @@ def test_changes_read_only_what_is_asked_for(catalog: Catalog) -> None:
     made.upsert(pa.table({"dt": ["a"], "k": [1], "v": [1]}))
     made.upsert(pa.table({"dt": ["a"], "k": [1], "v": [2]}))
     scans: list[dict[str, Any]] = []
-    plan = changes.plan_changes
     with pytest.MonkeyPatch.context() as patch:
 
         def noted(*args: Any, **more: Any) -> Any:
             scans.append(more)
-            return plan(*args, **more)
+            return plan_changes(*args, **more)
 
-        patch.setattr(changes, "plan_changes", noted)
+        patch.setattr("lakelog.system_tables.rows.changes.plan_changes", noted)
         rows = made.system_table("audit_log").scan(["dt"], "_row_kind = '+U'").to_arrow()
         assert rows.to_pylist() == [{"dt": "a"}]
         assert scans[0]["columns"] == ["dt", "_row_kind", "_snapshot_id"]
@@ -202,3 +201,18 @@ def test_a_scan_is_a_source_of_rows(catalog: Catalog, table: Table) -> None:
     kept.append(scan)
     assert kept.count() == scan.count() == 2
     assert list(scan.to_pandas().columns) == list(scan.to_polars().columns) == ["path", "bytes"]
+
+
+def test_rows_that_were_deleted_by_a_condition(catalog: Catalog) -> None:
+    catalog.create_database("seen", if_not_exists=True)
+    catalog.drop_table("seen.a", if_exists=True)
+    made = catalog.create_table("seen.a", pa.schema([("k", pa.int32())]))
+    made.append(pa.table({"k": list(range(10))}))
+    made.delete_where("k < 3")
+    files = made.system_table("files").scan(["rows", "deletes", "deletion_vector"]).to_arrow().to_pylist()
+    assert sum(each["rows"] - each["deletes"] for each in files) == made.count() == 7
+    assert any(each["deletion_vector"] for each in files)
+    assert made.system_table("ro").count() == 7
+    assert made.system_table("ro").count("k < 5") == 2
+    changed = made.changes().to_arrow().select(["_row_kind", "k"]).to_pylist()
+    assert made.system_table("audit_log").scan(["_row_kind", "k"]).to_arrow().to_pylist() == changed

@@ -169,3 +169,26 @@ def test_deleted_rows_of_older_files(spark: SparkSession, catalog: Catalog, make
 def _only(schema: TableSchema, name: str) -> TableSchema:
     place = [field.name for field in schema.arrow].index(name)
     return TableSchema(schema.schema_id, pa.schema([schema.arrow.field(place)]))
+
+
+def test_rows_of_older_files_are_deleted_by_condition(
+    spark: SparkSession, catalog: Catalog, make_table: MakeTable, by_tasks: None
+) -> None:
+    table = make_table(pa.schema([("k", pa.int64()), ("v", pa.int32())]))
+    table.append(pa.table({"k": range(100), "v": [1] * 100}, schema=table.schema))
+    # One that Spark fills in itself, then one that it does not.
+    for name, default in (("d5", 5), ("db", b"x")):
+        table = alter(catalog, table, AddColumn(name, pa.scalar(default).type, default=default))
+        table.append([{"k": 1000, "v": 2}], fill_missing=True)
+    before = shown(table.scan(filter="k >= 10").to_arrow())
+    lakelog.spark.delete_where(spark, table.name, "k < 10 AND d5 = 5")
+    assert shown(table.scan().to_arrow()) == before
+    check_same(spark, table)
+
+
+def test_defaults_do_not_go_on_to_copies(spark: SparkSession, catalog: Catalog, make_table: MakeTable) -> None:
+    table = make_table(pa.schema([("k", pa.int64())]))
+    table.append(pa.table({"k": [1]}))
+    table = alter(catalog, table, AddColumn("d", pa.int32(), default=5))
+    (_, column) = lakelog.spark.read_table(spark, table.name).schema.fields
+    assert [*column.metadata] == ["parquet.field.id"]

@@ -189,6 +189,20 @@ def test_overwrites(session: SqlSession) -> None:
         session.execute("INSERT OVERWRITE orders PARTITION (id = 1) VALUES ('a', 1, 1)")
 
 
+def test_default_is_what_the_column_says(session: SqlSession) -> None:
+    session.execute("CREATE TABLE d (id INT NOT NULL, n INT DEFAULT 7, t STRING DEFAULT 'x', at TIMESTAMP)")
+    session.execute("ALTER TABLE d ALTER COLUMN at SET DEFAULT TIMESTAMP '2013-05-06 07:08:09'")
+    session.execute("INSERT INTO d VALUES (1, DEFAULT, DEFAULT, DEFAULT), (2, NULL, NULL, NULL)")
+    session.execute("INSERT INTO d (id, t) VALUES (3, DEFAULT), (4, 'y')")
+    session.execute("INSERT INTO d (id) SELECT id + 4 FROM d WHERE id = 1")
+    found = [(*row[:3], row[3] and str(row[3])[:19]) for row in rows(session, "SELECT * FROM d ORDER BY id")]
+    at = "2013-05-06 07:08:09"
+    assert found == [(1, 7, "x", at), (2, None, None, None), (3, 7, "x", at), (4, 7, "y", at), (5, 7, "x", at)]
+    session.execute("ALTER TABLE d ALTER COLUMN n DROP DEFAULT")
+    with pytest.raises(InvalidArgument, match=r"leaves out n of shop\.d\. Name all columns without a default"):
+        session.execute("INSERT INTO d (id) VALUES (1)")
+
+
 def test_inserts_into_a_partition(session: SqlSession) -> None:
     fill(session)
     session.execute("INSERT INTO orders PARTITION (dt = 'c') (id, price, rating) VALUES (8, 8, NULL), (9, 9, NULL)")
