@@ -29,6 +29,7 @@ from lakelog.reads.change_plan import (
 from lakelog.reads.change_range import BEGIN_BETWEEN, naming_what_is_kept, plan_range
 from lakelog.reads.changes import ComparedStates, MetastoreStates, NormalizedChanges
 from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, plan_when_complete
+from lakelog.reads.overwritten_rows import pick_new_rows
 from lakelog.reads.reading import (
     check_columns,
     make_guard,
@@ -228,9 +229,10 @@ def plan_changes(
             schema = FileScan(store, [], plan.schema, as_written).returned_schema
             rows = SuccessiveRows(sources, schema)
     else:
+        shown = pick_shown_files(changes.data, plan.range_snapshots, overwrites=overwrites)
         rows = FileScan(
             store,
-            pick_shown_files(changes.data, plan.range_snapshots, overwrites=overwrites),
+            pick_new_rows(context.metastore, info, shown) if overwrites and policy is None else shown,
             plan.schema,
             as_written,
             None if policy is None else dataclasses.replace(policy, keeps_deletes=True),

@@ -87,9 +87,8 @@ class TableWrites(TableHandle):
         next compaction of a file drops its rows. Streams show such a commit as any overwrite (semantics 5.2). In a
         table with a primary key the rows are found and deleted by their keys, as `delete` does; streams show that.
 
-        If another commit has changed these rows first (in a table with a primary key: the same buckets), it looks
-        again, for about 15 seconds. In an append table only files that came meanwhile are read then. Rows that are added
-        meanwhile may stay.
+        If another commit changed these rows first (with a primary key: the same buckets), it looks again, for about 15
+        seconds; in an append table only into files that came meanwhile. Rows that are added meanwhile may stay.
 
         Args:
             filter: An SQL condition, as of `scan`. It is required: `overwrite([])` empties a table.

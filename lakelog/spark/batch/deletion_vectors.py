@@ -24,6 +24,7 @@ from lakelog.spark.executor_check import mark_version
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.merging.deletion_vectors import merge_bytes
 from lakelog.storage.merging.merge_policy import to_merge_policy
+from lakelog.storage.merging.removed_rows import has_removed_rows, split_by_vectors
 from lakelog.storage.parquet.live_file import LiveFile
 
 MAX_BITMAP_BYTES = 1 << 30
@@ -35,6 +36,8 @@ moment about three times as much memory."""
 
 _DRIVER_THREADS: Final = 4
 """The cores are shared with Spark's own threads; more threads only wait for the store."""
+
+_POSITION_BYTES: Final = 8
 
 _Found = tuple[Words | None, ...]
 
@@ -51,9 +54,10 @@ class SectionVectorCache(RecentlyUsed[object, _Found]):
 
 
 def plan_sections(plan: Plan, files: Sequence[LiveFile]) -> list[Section]:
-    """Returns the sections with superseded rows or deletes; none for tables without a key. Pure."""
+    """Returns the sections with superseded rows or deletes; without a key: files with removed rows. Pure."""
     if not plan.schema.primary_key:
-        return []
+        removed = [file for file in files if has_removed_rows(file, plan.schema)]
+        return [Section(plan.table.location, tuple(group), plan.schema, None) for group in split_by_vectors(removed)]
     policy = to_merge_policy(plan.schema, TableOptions(plan.table.options))
     sections = []
     for _, bucket in groupby(files, key=lambda file: (file.partition, file.bucket)):
@@ -97,7 +101,7 @@ def find_deleted_rows(spark: SparkSession, sections: Sequence[Section], cache: S
 def _run(spark: SparkSession, sections: Sequence[Section]) -> Iterable[_Found]:
     if not sections:
         return []
-    if sum(merge_bytes(section.files, section.schema, section.policy) for section in sections) <= MAX_DRIVER_KEY_BYTES:
+    if sum(map(_merge_bytes, sections)) <= MAX_DRIVER_KEY_BYTES:
         with ThreadPoolExecutor(min(len(sections), _DRIVER_THREADS), thread_name_prefix="lakelog-merge") as pool:
             return [tuple(found) for found in pool.map(find_deletion_words, sections)]
     # Large sections first, so that no core waits for one that began last.
@@ -112,7 +116,15 @@ def _run(spark: SparkSession, sections: Sequence[Section]) -> Iterable[_Found]:
     return by_place
 
 
+def _merge_bytes(section: Section) -> int:
+    if section.policy is None:
+        return sum(file.delete_count for file in section.files) * _POSITION_BYTES
+    return merge_bytes(section.files, section.schema, section.policy)
+
+
 def _key_of(section: Section) -> object:
+    if section.policy is None:
+        return (section.location, tuple((file.path, file.deletion_vector_path) for file in section.files))
     return (section.location, tuple(file.path for file in section.files), section.policy)
 
 

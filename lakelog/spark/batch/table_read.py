@@ -123,8 +123,9 @@ def _leased(installation: Installation, plan: Plan) -> AbstractContextManager[No
 
 def _live_rows(spark: SparkSession, installation: Installation, plan: Plan) -> DataFrame:
     """All columns of a plan's live rows; the same plan gives the same DataFrame again, which saves Spark's analysis."""
-    paths = tuple(plan.files.column("path").to_pylist())
-    key = (spark, plan.table.location, plan.schema.schema_id, paths)
+    # A file of an append table is read otherwise once rows of it are removed.
+    names = zip(*(plan.files.column(name).to_pylist() for name in ("path", "deletion_vector_path")), strict=True)
+    key = (spark, plan.table.location, plan.schema.schema_id, tuple(names))
     known = installation.frames.get(key)
     if known is not None:
         return known

@@ -32,6 +32,7 @@ from lakelog.spark.task_errors import errors_to_driver
 from lakelog.storage.lookup.bucket_changelog import BucketChangelogs, BucketLookup, EmittedBucket, to_added, to_lookups
 from lakelog.storage.merging.deletion_vectors import find_deletion_vectors
 from lakelog.storage.merging.merge_policy import MergePolicy
+from lakelog.storage.merging.removed_rows import find_removed_rows
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 from lakelog.storage.rewrite.commit_merge import CommitMerger, MergeTask, merge_commit_files
 from lakelog.storage.write.input_copies import InputCopies
@@ -53,23 +54,28 @@ WRITTEN_SCHEMA = "task int, written binary"
 class Section:
     """Files of one bucket whose keys overlap, oldest first, or one file that holds deletes.
 
+    In an append table: files with removed rows, which have the same deletion vector.
+
     Args:
         location: The table's location.
         files: Files with the columns of the plan.
         schema: The schema to read with.
-        policy: Decides between rows of one key.
+        policy: Decides between rows of one key; None: an append table.
     """
 
     location: str
     files: tuple[LiveFile, ...]
     schema: TableSchema
-    policy: MergePolicy
+    policy: MergePolicy | None
 
 
 def find_deletion_words(section: Section) -> list[Words | None]:
     """Finds the rows of a section that a read leaves out, for each file; None: none."""
     store = open_table_store(section.location)
-    found = find_deletion_vectors(store, section.files, section.schema, section.policy)
+    if section.policy is None:
+        found = find_removed_rows(store, section.files)
+    else:
+        found = find_deletion_vectors(store, section.files, section.schema, section.policy)
     return [
         None if indices is None else pack_indices(indices, file.row_count)
         for indices, file in zip(found, section.files, strict=True)

@@ -14,6 +14,7 @@ from lakelog.spark.executor.read_changes import ChangeSplit
 from lakelog.spark.stream.log_splits import LogSplit
 from lakelog.spark.stream.splits import READ_BYTES
 from lakelog.storage.lookup.bucket_changes import group_by_bucket
+from lakelog.storage.merging.removed_rows import has_removed_rows
 from lakelog.storage.parquet.live_file import LiveFile
 
 
@@ -63,7 +64,7 @@ def plan_file_tasks(splits: Sequence[ChangeSplit] | Sequence[LogSplit], cores: i
 
 def _is_in_files(split: ChangeSplit) -> bool:
     if not split.table.schema.primary_key:
-        return True
+        return not any(has_removed_rows(file, split.table.schema) for file in split.files)
     if split.parts:
         return all(part.states is None for part in split.parts)
     return split.rows_at is not None and not _needs_merging(split.files)

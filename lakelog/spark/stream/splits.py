@@ -16,6 +16,7 @@ from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import order_of_change, pick_shown_files
 from lakelog.reads.change_range import ChangeRange, plan_range
+from lakelog.reads.overwritten_rows import pick_new_rows
 from lakelog.reads.reading import make_parser, plan_files
 from lakelog.spark.executor.read_changes import ChangeSplit
 from lakelog.spark.stream.keyed_splits import KeyedSegment, plan_segments, request_state, to_keyed_splits
@@ -128,6 +129,8 @@ def _to_change_splits(
     times = {each.snapshot_id: each.committed_at_ms for each in plan.range_snapshots}
     if raw or not plan.schema.primary_key:
         files = pick_shown_files(changes.data, plan.range_snapshots, overwrites=overwrites)
+        if overwrites and not plan.schema.primary_key:
+            files = pick_new_rows(metastore, whole, files)
         return [_to_split(whole, group, times) for group in group_units(to_units(plan, files), READ_BYTES)]
     segments = plan_segments(metastore, changes, plan.range_snapshots, overwrites=overwrites)
     return to_keyed_splits(whole, segments, times, READ_BYTES)

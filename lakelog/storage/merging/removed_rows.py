@@ -3,12 +3,18 @@
 A file's entry names the file with its positions, which is cumulative, and counts them. So the number of rows is known
 without reading anything, and a file of positions that has lost some is noticed. Entries of files that a commit has just
 added, as streams read them, name none.
+
+Streams that show overwrites also read files of which an overwrite has brought rows back: these are named by the earlier
+deletion vector, and no longer by the later one. All other rows of the file are left out.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Final
+
+import numpy as np
 
 from lakelog.errors import DataCorrupted
 from lakelog.format.types.schema import TableSchema
@@ -21,6 +27,11 @@ POSITIONS_TOGETHER: Final = 1 << 20
 """Positions that are read at once, 8 MiB of memory; those of a single file in any case."""
 
 
+def has_removed_rows(file: LiveFile, schema: TableSchema) -> bool:
+    """Whether reads leave rows of a file out by their positions; never in a table with a primary key. Pure."""
+    return not schema.primary_key and bool(file.deletion_vector_path or file.shown_vector_path)
+
+
 def count_removed(file: LiveFile, schema: TableSchema) -> int:
     """How many rows of a file commits have removed by position; 0 in a table with a primary key. Pure."""
     return 0 if schema.primary_key or not file.deletion_vector_path else file.delete_count
@@ -31,7 +42,7 @@ def split_by_vectors(files: Sequence[LiveFile]) -> Iterator[list[LiveFile]]:
     together: list[LiveFile] = []
     count = 0
     for file in files:
-        is_other = together and file.deletion_vector_path != together[0].deletion_vector_path
+        is_other = together and _paths(file) != _paths(together[0])
         if together and (is_other or count + file.delete_count > POSITIONS_TOGETHER):
             yield together
             together, count = [], 0
@@ -57,7 +68,9 @@ def find_removed_rows(
     Raises:
         DataCorrupted: The file of positions is damaged or missing, or has not as many as the entry says; named.
     """
-    path = files[0].deletion_vector_path
+    path, shown_path = _paths(files[0])
+    if shown_path:
+        return tuple(_find_hidden(store, file, shown_path) for file in files)
     if not path:
         return (None,) * len(files)
     key = (store.location, path, tuple(file.path for file in files))
@@ -76,3 +89,17 @@ def find_removed_rows(
     if cache is not None:
         cache.put(key, result)
     return result
+
+
+def _paths(file: LiveFile) -> tuple[str | None, str | None]:
+    return file.deletion_vector_path, file.shown_vector_path
+
+
+def _find_hidden(store: ObjectStore, file: LiveFile, shown_path: str) -> RowIndices:
+    """The positions of all rows but those that an overwrite has brought back."""
+    hidden = np.ones(file.row_count, np.bool_)
+    hidden[read_deletion_vectors(store, shown_path, {file.path: file.row_count}).by_path[file.path]] = False
+    (removed,) = find_removed_rows(store, [dataclasses.replace(file, shown_vector_path=None)])
+    if removed is not None:
+        hidden[removed] = True
+    return np.flatnonzero(hidden)

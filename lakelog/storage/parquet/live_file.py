@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lakelog.format.tables.files import FILE_SCHEMA
+
 
 @dataclass(frozen=True)
 class LiveFile:
@@ -28,6 +30,8 @@ class LiveFile:
         order_ordinal: ... and within that snapshot.
         order_time_ms: When `order_snapshot` was committed.
         deletion_vector_path: As `lakelog.format.tables.files.DataFile` has it.
+        shown_vector_path: For changes of an append table: of the file only rows are shown that this deletion vector
+            names, which an overwrite has brought back; None: no such condition. Plans do not have it.
     """
 
     file_id: int
@@ -46,8 +50,9 @@ class LiveFile:
     order_ordinal: int
     order_time_ms: int
     deletion_vector_path: str | None = None
+    shown_vector_path: str | None = None
 
 
 def to_live_files(files: pa.Table) -> list[LiveFile]:
     """The entries of a plan, in its order."""
-    return [LiveFile(**entry) for entry in files.select(list(LiveFile.__dataclass_fields__)).to_pylist()]
+    return [LiveFile(**entry) for entry in files.select(FILE_SCHEMA.names).to_pylist()]

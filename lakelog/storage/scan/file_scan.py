@@ -28,7 +28,12 @@ from lakelog.format.types.schema import TableSchema
 from lakelog.storage.lookup.caches import Caches
 from lakelog.storage.merging.deletion_vectors import DeletionVectorCache, find_deletion_vectors
 from lakelog.storage.merging.merge_policy import MergePolicy
-from lakelog.storage.merging.removed_rows import count_removed, find_removed_rows, split_by_vectors
+from lakelog.storage.merging.removed_rows import (
+    count_removed,
+    find_removed_rows,
+    has_removed_rows,
+    split_by_vectors,
+)
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.data_files import DataFiles
 from lakelog.storage.parquet.live_file import LiveFile
@@ -172,7 +177,7 @@ class FileScan:
         """Counts the rows that `read_batches` returns; reads only what merging and the filter need."""
         if self.columns.filter is not None:
             return sum(batch.num_rows for batch in self.read_batches())
-        if self.policy is None:
+        if self.policy is None and not any(file.shown_vector_path for file in self.files):
             return sum(file.row_count - count_removed(file, self.schema) for file in self.files)
         with ThreadPoolExecutor(self.threads, thread_name_prefix="lakelog-read") as pool:
             return sum(
@@ -184,7 +189,7 @@ class FileScan:
         self, pool: ThreadPoolExecutor, data_files: DataFiles, first: int | None = None
     ) -> Iterator[tuple[LiveFile, RowIndices | None]]:
         if self.policy is None:
-            if any(count_removed(file, self.schema) for file in self.files):
+            if any(has_removed_rows(file, self.schema) for file in self.files):
                 groups = split_by_vectors(self.files)
                 for known in look_ahead(pool, self._leave_out, groups, _BUCKETS_AHEAD, first):
                     yield from known
@@ -201,7 +206,7 @@ class FileScan:
 
     def _leave_out(self, files: list[LiveFile]) -> list[tuple[LiveFile, RowIndices | None]]:
         """Files of one deletion vector with the rows that commits have removed."""
-        if not any(count_removed(file, self.schema) for file in files):
+        if not has_removed_rows(files[0], self.schema):
             return [(file, None) for file in files]
         return list(zip(files, find_removed_rows(self.store, files, self.cache), strict=True))
 
