@@ -22,6 +22,7 @@ from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.format.types.schema import TableSchema
 from lakelog.options.declared.reads_and_writes import SCAN_SNAPSHOT_ID, SCAN_TAG_NAME, SCAN_TIMESTAMP_MILLIS
 from lakelog.options.values import ScanOptions, TableOptions
+from lakelog.reads.continued_columns import ContinuedColumns
 from lakelog.storage.scan.file_scan import ScanColumns
 from lakelog.storage.write.routing import find_buckets, find_places, to_routing
 
@@ -95,6 +96,7 @@ def plan_files(
     *,
     changelog: bool = False,
     baseline: bool = False,
+    continued: ContinuedColumns | None = None,
     levels: tuple[int, ...] = (),
 ) -> tuple[Plan, Filter | None]:
     """Requests the files to read; blocks on the metastore.
@@ -106,11 +108,21 @@ def plan_files(
         parse: Resolves the condition of the read on a schema; None: no condition, or one that excludes no files.
         changelog: For a range: its changelog files instead of its data files.
         baseline: For a state: what streams have shown by then (`lakelog.format.tables.plan.PlanRequest`).
+        continued: The columns of a reader that goes on over changes of them; None: those of the plan.
         levels: For a state: only files of these levels; none: of all.
 
     Returns:
         The plan, and the condition on the plan's schema.
+
+    Raises:
+        InvalidArgument: As `ContinuedColumns.apply`.
     """
+    if continued is not None:
+        # Columns of the condition are as they were, so what it says of files is the same by any version.
+        request = _to_request(info, at, parse(info.schema), changelog)
+        found = metastore.plan(dataclasses.replace(request, baseline=baseline, levels=levels))
+        plan = continued.apply(found, lambda: metastore.list_schemas(info.table_uuid))
+        return plan, parse(plan.schema)
     while True:
         try:
             parsed = parse(info.schema)

@@ -32,6 +32,7 @@ def to_proto_plan_request(request: PlanRequest) -> snapshots_pb2.PlanRequest:
         log=request.log,
         levels=request.levels,
         with_statistics=request.with_statistics,
+        reads_changed_columns=request.reads_changed_columns,
     )
     match request.at:
         case AtSnapshot(snapshot_id):
@@ -80,6 +81,7 @@ def from_proto_plan_request(message: snapshots_pb2.PlanRequest) -> PlanRequest:
         log=message.log,
         levels=tuple(message.levels),
         with_statistics=message.with_statistics,
+        reads_changed_columns=message.reads_changed_columns,
     )
 
 

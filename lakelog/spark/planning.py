@@ -80,6 +80,43 @@ def plan_read(
     )
 
 
+def plan_pushed(
+    metastore: Metastore,
+    info: TableInfo,
+    state: State,
+    condition: str | None,
+    pushed: str | None,
+    levels: tuple[int, ...] = (),
+) -> tuple[Plan, Filter | None]:
+    """As `plan_read` with `strict`, for rows that Spark's own conditions also exclude files of.
+
+    Args:
+        metastore: Plans the read.
+        info: The table.
+        state: What to read; None: the newest snapshot.
+        condition: The user's condition, with lakelog's meaning.
+        pushed: What Spark pushed down; if lakelog does not understand it, it excludes no files.
+        levels: As of `plan_read`.
+    """
+
+    def parse(schema: TableSchema) -> Filter | None:
+        both = pushed if condition is None else None if pushed is None else f"({condition}) AND {pushed}"
+        found = _parse(both, schema.arrow, "UTC", strict=False)
+        return _parse(condition, schema.arrow, "UTC", strict=True) if found is None else found
+
+    return plan_files(metastore, info, state, parse, levels=levels)
+
+
+def means_the_same(condition: str | None, schema: TableSchema, time_zone: str) -> bool:
+    """Whether a condition means in Spark's time zone what it means in UTC, as lakelog understands it.
+
+    Raises:
+        InvalidArgument: lakelog does not understand it.
+    """
+    parsed = _parse(condition, schema.arrow, "UTC", strict=True)
+    return parsed is None or time_zone in _UTC_NAMES or not _depends_on_zone(condition or "", parsed)
+
+
 def check_spark_columns(columns: Sequence[str] | None, schema: TableSchema, table_name: str) -> tuple[str, ...]:
     """As `reading.check_columns`, but at least one column: Spark counts rows without requesting any."""
     if columns is not None and not columns:

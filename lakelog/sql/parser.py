@@ -293,3 +293,5 @@ _STATEMENTS: Final[dict[str, Callable[[WordReader], Statement]]] = {
     "REVOKE": parse_revoke,
     "EXPLAIN": _parse_explain,
 }
+STATEMENT_WORDS: Final = frozenset(_STATEMENTS)
+"""The first words of all statements except queries."""

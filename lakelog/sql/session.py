@@ -13,6 +13,7 @@ from lakelog.annotations import Parameters
 from lakelog.arguments import check_text
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter.parameters import bind_parameters
+from lakelog.format.types.defaults import write_default
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.frames import to_pandas, to_polars
 from lakelog.options.declared.reads_and_writes import DYNAMIC_PARTITION_OVERWRITE
@@ -283,7 +284,7 @@ class SqlSession(NamedTables):
     def _insert(self, statement: Insert) -> SqlResult:
         table = self.table(statement.name)
         partition = self._partition_values(table, statement)
-        fields = _target_fields(table, statement.columns, partition)
+        fields = target_fields(table, statement.columns, partition)
         options = read_write_options(statement.options, "INSERT")
         guards = read_guards(options)
         read: dict[str, int] = {}
@@ -350,13 +351,7 @@ class SqlSession(NamedTables):
         from lakelog.sql.query.duckdb_query import run_query
 
         reader = run_query(self, query.sql, read)
-        if len(reader.schema) != len(fields):
-            names = ", ".join(field.name for field in fields)
-            given = "1 column" if len(reader.schema) == 1 else f"{len(reader.schema)} columns"
-            raise InvalidArgument(
-                f"The query returns {given} for {len(fields)} ({names}). Select one for each, or name the columns "
-                "after the table."
-            )
+        check_column_count(len(reader.schema), fields)
         named = pa.schema([_to_given(given, field) for given, field in zip(reader.schema, fields, strict=True)])
         batches = (
             pa.RecordBatch.from_arrays(
@@ -390,7 +385,28 @@ def _to_given(given: pa.Field, target: pa.Field) -> pa.Field:
     return pa.field(target.name, target.type if is_decimal else given.type)
 
 
-def _target_fields(table: Table, columns: tuple[str, ...], partition: Mapping[str, Any]) -> list[pa.Field]:
+def check_column_count(count: int, fields: Sequence[pa.Field]) -> None:
+    """Checks that a query returns a column for each of those that INSERT writes; raises InvalidArgument."""
+    if count != len(fields):
+        names = ", ".join(field.name for field in fields)
+        given = "1 column" if count == 1 else f"{count} columns"
+        raise InvalidArgument(
+            f"The query returns {given} for {len(fields)} ({names}). Select one for each, or name the columns after "
+            "the table."
+        )
+
+
+def target_fields(table: Table, columns: tuple[str, ...], partition: Mapping[str, Any]) -> list[pa.Field]:
+    """The columns that an INSERT writes, in the order of its rows.
+
+    Args:
+        table: The table.
+        columns: Those that the statement names; none: all.
+        partition: Columns with a value of the statement.
+
+    Raises:
+        InvalidArgument: A column does not exist, is named twice, or is left out.
+    """
     schema = table.info.schema.arrow
     if not columns:
         return [field for field in schema if field.name not in partition]
@@ -407,11 +423,12 @@ def _target_fields(table: Table, columns: tuple[str, ...], partition: Mapping[st
         if field in fields or field.name in partition:
             raise InvalidArgument(f"Column '{field.name}' is written twice. Name each once.", metadata={"column": name})
         fields.append(field)
-    missing = [field.name for field in schema if field not in fields and field.name not in partition]
+    given = {*partition, *(field.name for field in fields)}
+    missing = [field.name for field in schema if field.name not in given and write_default(field) is None]
     if missing:
         raise InvalidArgument(
-            f"INSERT leaves out {', '.join(missing[:50])} of {table.name}. Name all columns, and give NULL (DEFAULT, "
-            "in VALUES) where there is no value.",
+            f"INSERT leaves out {', '.join(missing[:50])} of {table.name}. Name all columns without a default, and "
+            "give NULL (DEFAULT, in VALUES) where there is no value.",
             reason="SCHEMA_MISMATCH",
             metadata={"column": missing[0]},
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,17 +25,23 @@ def from_ms(times_ms: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Picks the columns of a schema, with its types; all that can be NULL."""
-    columns = [rows.column(field.name).cast(field.type) for field in schema]
+    columns = [_to_type(rows.column(field.name), field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema) if columns else rows.select([])
 
 
+def _to_type(column: pa.ChunkedArray, data_type: pa.DataType) -> pa.ChunkedArray:
+    # Arrow cannot cast a struct that is NULL if a field of it cannot be NULL, not even to its own type.
+    return column if column.type == data_type else column.cast(data_type)
+
+
 def pick_rows(
-    batches: Iterable[pa.RecordBatch], condition: Filter | None, schema: pa.Schema
+    batches: Iterator[pa.RecordBatch], condition: Filter | None, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of batches that fulfil a condition on their columns, as `conform` returns them."""
+    """The rows of batches that fulfil a condition on their columns, as `conform` returns them; closes the batches."""
     expression = None if condition is None else condition.to_arrow()
-    for batch in batches:
-        rows = pa.Table.from_batches([batch])
-        if expression is not None:
-            rows = rows.filter(expression)
-        yield from conform(rows, schema).to_batches()
+    with closing(cast(Generator[pa.RecordBatch, None, None], batches)):
+        for batch in batches:
+            rows = pa.Table.from_batches([batch])
+            if expression is not None:
+                rows = rows.filter(expression)
+            yield from conform(rows, schema).to_batches()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -70,13 +71,15 @@ class SystemScan:
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Reads the rows batch by batch; none of the batches is empty. Raises as `Scan.to_batches`."""
         left = self._limit
-        for batch in self._read():
-            if left == 0:
-                return
-            rows = batch.num_rows if left is None else min(left, batch.num_rows)
-            if rows:
-                yield batch.slice(0, rows)
-            left = None if left is None else left - rows
+        # Closed here, so that a snapshot that is leased for the read is released at once.
+        with closing(cast(Generator[pa.RecordBatch, None, None], self._read())) as batches:
+            for batch in batches:
+                if left == 0:
+                    return
+                rows = batch.num_rows if left is None else min(left, batch.num_rows)
+                if rows:
+                    yield batch.slice(0, rows)
+                left = None if left is None else left - rows
 
     def to_arrow(self) -> pa.Table:
         """Reads all rows into one pyarrow table."""
@@ -193,7 +196,7 @@ def plan_system_scan(
     declaration = name.declaration
     if not isinstance(declaration, OfRows):
         batches = read_metadata(context, read).to_batches()
-        return SystemScan(str(name), read.returned, lambda: iter(batches), limit, read.snapshot_id or 0)
+        return SystemScan(str(name), read.returned, lambda: (each for each in batches), limit, read.snapshot_id or 0)
     if declaration.has_changes:
         rows = ChangeRows(context, read.table, declaration, read.wanted)
         condition = read.wanted.filter

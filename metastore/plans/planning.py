@@ -9,7 +9,7 @@ missed: so a check at the end finds out whether everything planned is still reta
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -20,10 +20,10 @@ from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.commit.facts import TableHead
 from lakelog.format.keys.encoding import MAX_PARTITION_BYTES
 from lakelog.format.retention.retained import check_retained, to_expired
-from lakelog.format.tables.as_of import as_of
 from lakelog.format.tables.plan import AtSnapshot, AtTag, AtTime, InRange, PlanHeader, PlanRequest
 from lakelog.format.tables.prune import PreparedPredicate
 from lakelog.format.tables.snapshot import Snapshot
+from lakelog.format.tables.table import as_of
 from lakelog.format.types.schema import TableSchema
 from lakelog.recently_used import RecentlyUsed
 from lakelog.serving.edge.fair_room import FairRoom
@@ -50,6 +50,9 @@ _MAX_ROW_PLAN_FILES = 4096
 decoded. A plan of all files loads rows only where there may be no chunks yet, because a row costs some microseconds."""
 
 _MAX_LISTED_PARTITIONS = 100_000
+
+CLIENT_TOO_OLD = "CLIENT_TOO_OLD"
+"""The reason of the error for a client that would read files of earlier schemas wrongly."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,8 @@ class Planner:
         head = await find_head(tx, request.table_uuid)
         if head.schema_id != found.info.schema.schema_id:
             raise TransactionAborted(f"The columns of {head.name} were changed while it was looked at. Try again.")
+        if head.schema_id and not request.reads_changed_columns:
+            raise _too_old(head)
         range_snapshots: tuple[Snapshot, ...] = ()
         if isinstance(request.at, InRange):
             range_snapshots = await self._find_range(tx, head, request.at, changelog=request.changelog)
@@ -157,6 +162,7 @@ class Planner:
         header = PlanHeader(as_of(found.info, schema), schema, {schema.schema_id: schema}, snapshot, range_snapshots)
         if snapshot is None:
             return header, None, None
+        header = await _with_schemas(tx, found, header, [each.schema_id for each in range_snapshots or (snapshot,)])
         wanted = await make_filter(tx, head, schema, request, matches)
         if wanted is None:
             return None
@@ -166,7 +172,7 @@ class Planner:
             query = wanted.query(added_after=request.at.after, added_until=request.at.until)
             if request.log:
                 entries = await load_log_files(tx, query, range_snapshots)
-                header = await _with_file_schemas(tx, found, header, entries)
+                header = await _with_schemas(tx, found, header, entries.column("schema_id").unique().to_pylist())
                 return header, _Rows(entries, wanted, is_log=True), None
             load = tx.load_changelog_files if request.changelog else tx.load_files
             return header, _Rows(await load(query), wanted), None
@@ -204,6 +210,16 @@ class Planner:
         return tuple(found)
 
 
+def _too_old(head: TableHead) -> InvalidArgument:
+    return InvalidArgument(
+        f"Columns of {head.name} were changed, and this client is from before columns could change: it would show and "
+        "compact older rows without their defaults, and miss some. Install the version of lakelog that the metastore "
+        "has.",
+        reason=CLIENT_TOO_OLD,
+        metadata={"table": head.name, "schema_id": str(head.schema_id)},
+    )
+
+
 async def _find_schema(
     tx: Transaction, table: TableRecord, snapshot: Snapshot | None, request: PlanRequest
 ) -> TableSchema:
@@ -219,12 +235,14 @@ async def _find_schema(
     return (await tx.find_schemas(table.table_id, [snapshot.schema_id]))[snapshot.schema_id]
 
 
-async def _with_file_schemas(tx: Transaction, table: TableRecord, header: PlanHeader, entries: pa.Table) -> PlanHeader:
-    """The header with the schemas of all files; a table can have thousands of wide versions."""
-    named = set(entries.column("schema_id").unique().to_pylist()) - header.file_schemas.keys()
-    if not named:
+async def _with_schemas(
+    tx: Transaction, table: TableRecord, header: PlanHeader, schema_ids: Iterable[int]
+) -> PlanHeader:
+    """The header with more versions of the schema; a table can have thousands of wide ones, so not with all."""
+    more = sorted(set(schema_ids) - header.file_schemas.keys())
+    if not more:
         return header
-    return replace(header, file_schemas={**header.file_schemas, **await tx.find_schemas(table.table_id, sorted(named))})
+    return replace(header, file_schemas={**header.file_schemas, **await tx.find_schemas(table.table_id, more)})
 
 
 async def _check_not_overtaken(

@@ -186,6 +186,9 @@ def _check_schema(change: Change, head: TableHead, schemas: Mapping[int, TableSc
         difference = ""
     else:
         mismatches = find_mismatches(written, newest)
+        if not mismatches and change.sent_offsets is not None:
+            # Its records are in the log with the columns of then, and cannot become those of this snapshot.
+            mismatches = ["the log: has rows of this write already, with the columns of then"]
         if not mismatches:
             return
         difference = f":\n{_listed_lines(mismatches)}\n"

@@ -153,9 +153,10 @@ def decode_column(statistics: pa.BinaryArray, field_id: int) -> ColumnBounds:
     for place in range(int(columns.max(initial=0))):
         candidates = np.flatnonzero((columns > place) & ~known)
         entry_starts = starts[candidates] + HEAD.size + ENTRY.size * place
+        # Most entries belong to another column, so of each only the id is read at first.
+        hit = data[entry_starts[:, None] + np.arange(4)].view("<u4").reshape(-1) == field_id
+        rows, entry_starts = candidates[hit], entry_starts[hit]
         entries = data[entry_starts[:, None] + np.arange(ENTRY.size)].view(_ENTRY_TYPE).reshape(-1)
-        hit = entries["field_id"] == field_id
-        rows, entries = candidates[hit], entries[hit]
         known[rows] = True
         null_count[rows] = entries["null_count"]
         min_length[rows] = entries["min_length"]

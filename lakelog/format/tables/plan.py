@@ -65,6 +65,8 @@ class PlanRequest:
             instead of their data files. A snapshot whose log is its changelog has no files while that is pending.
         levels: Only files of these levels; empty: of all.
         with_statistics: Also list the column statistics of the files, in the column `STATISTICS_FIELD`.
+        reads_changed_columns: Whether the caller reads files of earlier schemas as this version does. A client from
+            before columns could change does not, and gets no plan of a table whose columns were changed.
     """
 
     table_uuid: str
@@ -81,6 +83,7 @@ class PlanRequest:
     log: bool = False
     levels: tuple[int, ...] = ()
     with_statistics: bool = False
+    reads_changed_columns: bool = True
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,8 @@ class PlanHeader:
     Args:
         table: The table as it is read: with the schema to read with, and options that name columns as it does.
         schema: The schema to read with.
-        file_schemas: With `log`: every schema that a file was written with, by id. Else only the one to read with.
+        file_schemas: By id: the schema to read with, those of the snapshots that the plan names, and with `log` every
+            schema that a file was written with.
         snapshot: The snapshot to read, or the last of the range; None for a table without snapshots.
         range_snapshots: With a range: its snapshots in rising order.
     """

@@ -73,7 +73,12 @@ def cast_batch(
 
 
 def check_schema(
-    given: pa.Schema, expected: pa.Schema, *, fill_missing: bool = False, fill_option: str = "fill_missing"
+    given: pa.Schema,
+    expected: pa.Schema,
+    *,
+    fill_missing: bool = False,
+    fill_option: str = "fill_missing",
+    merge_option: str | None = None,
 ) -> None:
     """Checks that rows of a schema can be cast to a table's schema, as far as the types show.
 
@@ -82,6 +87,7 @@ def check_schema(
         expected: The table's columns.
         fill_missing: As of `cast_batch`.
         fill_option: The caller's name for `fill_missing`, for the error.
+        merge_option: The caller's name for adding columns to the table, for the error; None: it has no such option.
 
     Raises:
         InvalidArgument: With the difference: one line per column, with the expected type, the given one and what to do.
@@ -120,7 +126,10 @@ def check_schema(
         if not near and place < _MAX_GUESSED:
             near = difflib.get_close_matches(name[:200], free, n=1)
         meant.update(near)
-        remedy = "drop it, or add it to the table" + (f"; or is '{near[0]}' meant?" if near else "")
+        remedy = "drop it, or add it to the table"
+        remedy += (f", as {merge_option} does" if merge_option else "") + (
+            f"; or is '{near[0]}' meant?" if near else ""
+        )
         if name == ROW_KIND_COLUMN:
             remedy = "drop it, or give rows with kinds to write()"
         lines.append((name, "no such column", _shorten(str(types[name])), remedy))

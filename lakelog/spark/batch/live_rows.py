@@ -26,9 +26,11 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructField, StructType
 
 from lakelog.format.types.schema import TableSchema
 from lakelog.spark.executor.write import Words
+from lakelog.spark.older_files.native_versions import to_sql_default
 from lakelog.spark.parquet_files import PARQUET_OPTIONS, to_hadoop_location
 from lakelog.spark.types import to_spark_schema
 from lakelog.storage.parquet.live_file import LiveFile
@@ -42,6 +44,9 @@ _SIZE_SCANS: Final = 3
 _SCAN_WORDS: Final = 4 << 20
 """32 MiB of bits, 268 million rows."""
 _LISTING_CONF: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_EXISTS: Final = "EXISTS_DEFAULT"
+_CURRENT: Final = "CURRENT_DEFAULT"
+"""Spark's own keys for the defaults of columns; it takes the first only beside the second."""
 _GLOB: Final = re.compile(r"[\\*?\[\]{}]")
 _listing_lock = threading.Lock()
 
@@ -125,7 +130,7 @@ def _scan(
     spark: SparkSession, schema: TableSchema, location: str, files: Sequence[LiveFile], *, with_places: bool
 ) -> DataFrame:
     reader = (
-        spark.read.schema(to_spark_schema(schema.arrow, nullable=True))
+        spark.read.schema(_to_scanned(schema))
         # Otherwise a folder named a=b above the table would become a column.
         .option("recursiveFileLookup", "true")
         .options(**PARQUET_OPTIONS)
@@ -143,6 +148,16 @@ def _scan(
 def _path_inside(path: Column, files: Sequence[LiveFile]) -> Column:
     """The path inside the table: data/<attempt>/<name>, however Spark writes the parts before it."""
     return sf.substring_index(path, "/", -(files[0].path.count("/") + 1))
+
+
+def _to_scanned(schema: TableSchema) -> StructType:
+    """The columns of a scan, with the defaults that its reader fills in for files that lack them."""
+    fields = []
+    for column, field in zip(schema.arrow, to_spark_schema(schema.arrow, nullable=True), strict=True):
+        default = to_sql_default(column)
+        metadata = field.metadata if default is None else field.metadata | {_EXISTS: default, _CURRENT: default}
+        fields.append(StructField(field.name, field.dataType, field.nullable, metadata))
+    return StructType(fields)
 
 
 def spark_location(location: str) -> str:

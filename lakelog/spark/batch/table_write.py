@@ -11,12 +11,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from lakelog.arguments import check_flag, parse_table_name, to_option_texts
+from lakelog.client.column_merge import merge_columns
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit.log_content import plan_log_content
 from lakelog.format.commit.request import Fence
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
-from lakelog.options.declared.reads_and_writes import COMMIT_USER, FILL_MISSING
+from lakelog.options.declared.reads_and_writes import COMMIT_USER, FILL_MISSING, MERGE_SCHEMA
 from lakelog.options.values import TableOptions, WriteOptions
 from lakelog.results import WriteResult
 from lakelog.spark.batch.commit import (
@@ -32,7 +34,7 @@ from lakelog.spark.batch.commit import (
 from lakelog.spark.batch.given_rows import collect_given_rows
 from lakelog.spark.batch.lookup import changelog_executor, load_base, to_lookup_task
 from lakelog.spark.batch.merging import file_merger
-from lakelog.spark.batch.row_layout import bring_to_buckets, bring_to_types, check_types
+from lakelog.spark.batch.row_layout import bring_to_buckets, bring_to_types, check_types, to_arrow
 from lakelog.spark.batch.small_input import collect_small_input
 from lakelog.spark.batch.write_parameters import (
     Mode,
@@ -61,6 +63,7 @@ from lakelog.storage.parquet.writer import plan_file_schema
 from lakelog.storage.write.routing import to_routing
 from lakelog.storage.write.row_normalizer import KindSource, check_keys_to_delete
 from lakelog.system_tables.registry import refuse_write
+from lakelog.writes.attempts_ahead import AttemptsAhead
 from lakelog.writes.changelog.commit_changelog import find_producer
 from lakelog.writes.commit_options import CommitOptions, read_commit_options, read_guards
 from lakelog.writes.heartbeats import Heartbeats
@@ -74,6 +77,7 @@ def write(
     mode: Mode = "append",
     partition: Partition = None,
     fill_missing: bool = False,
+    merge_schema: bool = False,
     options: Mapping[str, Any] | None = None,
     fence: Fence | None = None,
     **commit: Unpack[CommitOptions],
@@ -96,7 +100,11 @@ def write(
             enough): these partitions; the rows may leave the columns out. "dynamic": the partitions that contain the
             rows.
         fill_missing: Fill nullable columns that the rows leave out with NULL, also where the old row had a value; else
-            missing columns are an error that names them. The option `fill-missing` does the same.
+            missing columns are an error that names them. The option `fill-missing` does the same. Columns with a
+            default get it in any case.
+        merge_schema: Add columns that the rows have and the table lacks to the table, and widen its types to those of
+            the rows where that loses nothing; implies `fill_missing`. The option `merge-schema` does the same. The
+            change of the table is a step of its own, before the rows are written.
         options: Write options by key.
         fence: A lease that must still be held when the write is committed.
         **commit: Writer, watermark and so on: see `CommitOptions`.
@@ -117,7 +125,9 @@ def write(
     metastore = installation.metastore
     given = WriteOptions(to_option_texts({} if options is None else options))
     check_flag(fill_missing, "fill_missing")
-    fills = fill_missing or given.get(FILL_MISSING)
+    check_flag(merge_schema, "merge_schema")
+    merges = merge_schema or given.get(MERGE_SCHEMA)
+    fills = fill_missing or merges or given.get(FILL_MISSING)
     commit_user = given.get(COMMIT_USER)
     if commit.get("writer") is None and commit_user is not None:
         commit["writer"] = commit_user
@@ -142,6 +152,8 @@ def write(
     applied = find_applied(metastore, info, parameters)
     if applied is not None:
         return applied
+    if merges and mode != "delete":
+        info = _merge_columns(metastore, installation.attempts_ahead, info, df)
     if overwrite is None:
         attempt = take_attempt(installation.attempts_ahead, info, parameters.writer, parameters.identifier)
     else:
@@ -164,6 +176,14 @@ def write(
         execute = changelog_executor(spark, to_lookup_task(attempt))
         merge = None if comes_by_bucket(info) and few_rows is None else file_merger(spark, info.location)
         return commit_attempt(metastore, attempt, written, parameters, overwrite, base, execute, merge)
+
+
+def _merge_columns(metastore: Metastore, ahead: AttemptsAhead, info: TableInfo, df: DataFrame) -> TableInfo:
+    """The table with all columns of the rows."""
+    merged = merge_columns(metastore, info, to_arrow(df.drop(ROW_KIND_COLUMN)))
+    if merged is not info:
+        ahead.forget(info.table_uuid)
+    return merged
 
 
 def collect_few_rows(df: DataFrame, location: str) -> pa.Table | None:

@@ -22,11 +22,12 @@ from lakelog.spark.batch.commit import (
     open_attempt,
 )
 from lakelog.spark.batch.deletion_vectors import find_deleted_rows, plan_sections
-from lakelog.spark.batch.live_rows import PATH_COLUMN, ROW_COLUMN, scan_live_rows
+from lakelog.spark.batch.live_rows import PATH_COLUMN, ROW_COLUMN
 from lakelog.spark.batch.merging import file_merger
 from lakelog.spark.batch.table_write import collect_few_rows, comes_by_bucket, write_rows
 from lakelog.spark.connection import open_table_store
 from lakelog.spark.installation import installation_of
+from lakelog.spark.older_files.live_rows import read_live_rows
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
@@ -38,9 +39,10 @@ PLACE_COLUMNS: Final = (PATH_COLUMN, ROW_COLUMN)
 def read_places(spark: SparkSession, plan: Plan) -> DataFrame:
     """Returns the rows of a plan of an append table, each with its place (`PLACE_COLUMNS`)."""
     files = to_live_files(plan.files)
+    installation = installation_of(spark)
     with lakelog_errors():
-        words = find_deleted_rows(spark, plan_sections(plan, files), installation_of(spark).deletion_vectors)
-        rows = scan_live_rows(spark, plan.schema, plan.table.location, files, words, with_places=True)
+        words = find_deleted_rows(spark, plan_sections(plan, files), installation.deletion_vectors)
+        rows = read_live_rows(spark, installation, plan, files, words, with_places=True)
     return rows.toDF(*plan.schema.arrow.names, *PLACE_COLUMNS)
 
 

@@ -8,7 +8,7 @@ they are options here. Rows are written as they come, each task a run for each b
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader
@@ -33,13 +33,27 @@ from lakelog.without_pandas import leave_pandas_out
 
 def register_data_source(spark: SparkSession, connection: SparkConnection) -> None:
     """Makes `format("lakelog")` known to a session, over a connection."""
+    spark.dataSource.register(_installed(connection))
 
+
+def make_python_source(spark: SparkSession, connection: SparkConnection) -> Any:
+    """The data source as Spark's Java holds it, without making it known."""
+    # Imported here: it is not for processes without Java.
+    from pyspark.sql.udf import _wrap_function
+
+    java = spark._jvm
+    assert java is not None, "the session is not one of Spark Connect"
+    function = _wrap_function(spark.sparkContext, _installed(connection))
+    return java.org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource(function)
+
+
+def _installed(connection: SparkConnection) -> type[LakelogSource]:
     # SUBTLE: a class made here is pickled whole for other processes, including its connection.
     class Installed(LakelogSource):
         pass
 
     Installed.connection = connection
-    spark.dataSource.register(Installed)
+    return Installed
 
 
 class LakelogSource(DataSource):

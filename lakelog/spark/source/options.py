@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakelog.errors import InvalidArgument
+from lakelog.options.declared.reads_and_writes import MERGE_SCHEMA
 from lakelog.options.declared.spark_streams import METADATA_COLUMNS
 from lakelog.options.values import WriteOptions
 from lakelog.system_tables.registry import is_system_name, parse_system_name
@@ -16,6 +17,9 @@ from lakelog.system_tables.rows.changes import AUDIT_LOG, CHANGELOG
 _OWN_OPTIONS: Final = frozenset(
     {"table", "columns", "filter", "partition", "mode", "checkpointlocation", "path", "queryname"}
 )
+
+_SPARKS_NAMES: Final = {"mergeschema": MERGE_SCHEMA.key}
+"""Options that Spark's other sources know by another name."""
 
 STREAM_MARK: Final = "lakelog-stream"
 """The option that marks a read of a stream, which Spark does not do when it asks for the columns."""
@@ -38,7 +42,7 @@ class SourceOptions:
     @staticmethod
     def of(given: Mapping[str, str]) -> SourceOptions:
         """Sorts the options of a query; raises InvalidArgument if the table is missing."""
-        options = {key.lower(): value for key, value in given.items()}
+        options = {_SPARKS_NAMES.get(key.lower(), key.lower()): value for key, value in given.items()}
         table = options.get("table")
         if table is None:
             hint = f" (in load() and save() stood '{options['path'][:200]}')" if options.get("path") else ""

@@ -17,8 +17,11 @@ from lakelog.system_tables.metadata.encoded import decode_partitions, partition_
 from lakelog.system_tables.metadata.statistics import decode_statistics, statistics_type
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lakelog.context import Context
     from lakelog.format.tables.table import TableInfo
+    from lakelog.format.types.schema import TableSchema
     from lakelog.system_tables.wanted import Wanted
 
 _PARTITION: Final = Column(
@@ -76,8 +79,16 @@ def _read_files(context: Context, info: TableInfo, wanted: Wanted) -> pa.Table:
     if with_statistics:
         encoded = files.column(STATISTICS_FIELD.name).combine_chunks()
         schema_ids = files.column("schema_id").combine_chunks()
-        columns["statistics"] = decode_statistics(encoded, schema_ids, schema, plan.file_schemas)
+        columns["statistics"] = decode_statistics(encoded, schema_ids, schema, _find_schemas(context, plan))
     return pa.table(columns)
+
+
+def _find_schemas(context: Context, plan: Plan) -> Mapping[int, TableSchema]:
+    """At least the schemas that the files of a plan were written with, by id."""
+    used = plan.files.column("schema_id").unique().to_pylist()
+    if plan.file_schemas.keys() >= set(used):
+        return plan.file_schemas
+    return {each.schema_id: each for each in context.metastore.list_schemas(plan.table.table_uuid)}
 
 
 def _read_partitions(context: Context, info: TableInfo, wanted: Wanted) -> pa.Table:

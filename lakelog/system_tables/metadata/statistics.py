@@ -65,9 +65,11 @@ def _decode_column(
     for each, is_upper in ((bounds.min_value, False), (bounds.max_value, True)):
         shown = pa.nulls(len(encoded), field.type)
         for stored, ids in _stored_types(field, file_schemas).items():
-            found = _decode_bounds(each, stored, is_upper=is_upper)
+            # Those of a later, wider type may not fit into this one.
             is_own = pc.is_in(schema_ids, value_set=pa.array(ids, schema_ids.type))
-            shown = pc.if_else(is_own, found.cast(field.type, safe=False), shown)
+            own = pc.if_else(is_own, each, pa.scalar(None, pa.binary()))
+            found = _decode_bounds(own, stored, is_upper=is_upper)
+            shown = pc.coalesce(found.cast(field.type, safe=False), shown)
         values.append(shown)
     return pa.StructArray.from_arrays(
         [*values, bounds.null_count], fields=list(fields), mask=bounds.null_count.is_null()

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.client.metastore.metastore import Metastore
+from lakelog.errors import InvalidArgument
 from lakelog.format.filter.condition import parse_filter
 from lakelog.format.keys.encoding import encode_key
 from lakelog.format.tables.files import ColumnStatistics
@@ -158,4 +159,29 @@ def test_a_plan_of_the_log_names_the_schemas_of_its_files(metastore: Metastore) 
     assert sorted(log.file_schemas) == [0, 1, 3]
     assert log.file_schemas[1].arrow.names == ["day", "id", "v", "c1"]
     state = metastore.plan(PlanRequest(table.table_uuid))
-    assert [*state.file_schemas] == [3]
+    assert sorted(state.file_schemas) == [2, 3]
+    changes = metastore.plan(PlanRequest(table.table_uuid, InRange(0, 2)))
+    assert sorted(changes.file_schemas) == [0, 1, 3]
+
+
+def test_a_client_from_before_changes_of_columns_is_refused(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    append(metastore, table, 1)
+    old = PlanRequest(table.table_uuid, reads_changed_columns=False)
+    assert names(metastore.plan(old)) == "a"
+    alter(metastore, table, AddColumn("d", pa.int32(), default=5))
+    for request in (old, PlanRequest(table.table_uuid, AtSnapshot(1), reads_changed_columns=False)):
+        with pytest.raises(InvalidArgument, match="this client is from before columns could change") as caught:
+            metastore.plan(request)
+        assert caught.value.reason == "CLIENT_TOO_OLD"
+    assert names(metastore.plan(PlanRequest(table.table_uuid))) == "a"
+
+
+def test_a_plan_loads_the_versions_that_it_needs(metastore: Metastore) -> None:
+    """Of hundreds of versions a plan of a state needs one or two."""
+    table = make_table(metastore, keyed=False)
+    for number in range(30):
+        table = alter(metastore, table, AddColumn(f"c{number}", pa.int32()))
+    append(metastore, table, 1, schema_id=30)
+    table = alter(metastore, table, RenameColumn("c1", "d1"))
+    assert sorted(metastore.plan(PlanRequest(table.table_uuid)).file_schemas) == [30, 31]

@@ -11,6 +11,7 @@ import pytest
 
 from lakelog.sdk.catalog import Catalog
 from tests.property.tables.altered import AlteredHistory
+from tests.property.tables.expiring_history import ExpiringHistory
 from tests.support.random_tables.keyed_changes import check_keyed_changes
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "8"))
@@ -25,6 +26,20 @@ def test_a_table_whose_columns_change_shows_what_lists_show(memory_catalog: Cata
 @pytest.mark.parametrize("seed", range(-FIRST_SEED - TABLES // 4, -FIRST_SEED))
 def test_so_does_one_of_a_served_metastore(served_catalog: Catalog, seed: int) -> None:
     check(AlteredHistory(served_catalog, f"random.a{-seed}", seed))
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED + 500, FIRST_SEED + 500 + TABLES // 2))
+def test_so_does_one_whose_older_part_expires(memory_catalog: Catalog, seed: int) -> None:
+    history = AlteredExpiringHistory(memory_catalog, f"random.a{seed}", seed)
+    for _ in range(history.random.randrange(8, 16)):
+        history.step()
+        history.check_newest()
+    history.check_what_is_retained()
+    history.check_tags()
+
+
+class AlteredExpiringHistory(AlteredHistory, ExpiringHistory):
+    """A history in which columns change, and of which the older part goes."""
 
 
 def check(history: AlteredHistory) -> None:

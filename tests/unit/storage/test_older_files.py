@@ -50,7 +50,7 @@ def read(store: MemoryStore, file: LiveFile, schema: TableSchema, condition: str
         predicate = parsed.to_predicate(schema.field_ids)
         columns = ScanColumns(columns.read, columns.returned, parsed.to_arrow(), parsed.columns, predicate)
     found = pa.Table.from_batches(list(FileScan(store, [file], schema, columns).read_batches()))
-    return found.to_pylist()  # type: ignore[no-any-return]
+    return found.to_pylist()
 
 
 D = Decimal
