@@ -28,6 +28,7 @@ class _Metastore:
     states: dict[str, AttemptState] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)
     latest: int = 0
+    table: TableInfo = TABLE
 
     def find_attempts(self, _table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, SentAttempt]:
         return {
@@ -36,7 +37,7 @@ class _Metastore:
         }
 
     def get_table_by_uuid(self, _table_uuid: str) -> TableInfo:
-        return TABLE
+        return self.table
 
     def list_latest(self, _table_uuids: Sequence[str]) -> Any:
         return [make_snapshot(self.latest)]
@@ -78,7 +79,7 @@ def test_only_attempts_that_are_open_are_emitted(metastore: _Metastore, attempts
 def test_in_an_altered_table_only_attempts_opened_since_are_emitted(metastore: _Metastore, schema_id: int) -> None:
     """An earlier one may send records with other columns."""
     table = replace(TABLE, schema=replace(SCHEMA, schema_id=schema_id))
-    metastore.get_table_by_uuid = lambda _: table  # type: ignore[method-assign]
+    metastore.table = table
     attempts = OpenAttempts(cast("Metastore", metastore), table, 0, counts=True)
     assert (pick(attempts, (FIRST, 0)) == {}) is bool(schema_id)
     since = OpenAttempts(cast("Metastore", metastore), table, -300_000, counts=True)
