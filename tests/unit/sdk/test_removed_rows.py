@@ -1,0 +1,31 @@
+"""Removals by condition beside rollbacks, and columns with the names that they use inside."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.tables.table import Table
+from lakelog.writes.row_removal import KnownRows
+
+
+def _make(catalog: Catalog) -> Table:
+    table = catalog.create_table("shop.t", pa.schema([("id", pa.int64())]))
+    table.append([{"id": number} for number in range(6)])
+    return table
+
+
+def _read(table: Table) -> list[int]:
+    return table.scan().to_arrow().column("id").to_pylist()
+
+
+def test_rows_that_a_rollback_brought_back_are_looked_for_again(catalog: Catalog) -> None:
+    table, known = _make(catalog), KnownRows()
+    table.delete_where("id = 3")
+    first = catalog.transaction()
+    assert first.table("shop.t")._delete_where("id IN (3, 4)", known) == 1
+    first.abandon()
+    table.rollback_to(1)
+    with catalog.transaction() as second:
+        assert second.table("shop.t")._delete_where("id IN (3, 4)", known) == 2
+    assert _read(table) == [0, 1, 2, 5]
