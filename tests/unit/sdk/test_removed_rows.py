@@ -29,3 +29,11 @@ def test_rows_that_a_rollback_brought_back_are_looked_for_again(catalog: Catalog
     with catalog.transaction() as second:
         assert second.table("shop.t")._delete_where("id IN (3, 4)", known) == 2
     assert _read(table) == [0, 1, 2, 5]
+
+
+def test_a_column_may_be_called_as_the_position_of_a_row(catalog: Catalog) -> None:
+    other = catalog.create_table("shop.o", pa.schema([("id", pa.int64()), ("_row_position", pa.int64())]))
+    other.append([{"id": number, "_row_position": 10 * number} for number in range(3)])
+    assert other.delete_where("_row_position = 10").deleted_rows == 1
+    assert other.update({"_row_position": 7}, "id = 2").updated_rows == 1
+    assert other.scan().to_arrow().to_pylist() == [{"id": 0, "_row_position": 0}, {"id": 2, "_row_position": 7}]
