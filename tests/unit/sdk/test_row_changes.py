@@ -154,7 +154,8 @@ def test_lists_and_maps_are_values_as_others(catalog: Catalog) -> None:
     columns = pa.schema([("id", pa.int64()), ("n", pa.list_(pa.int32())), ("m", pa.map_(pa.string(), pa.int32()))])
     table = catalog.create_table("shop.nested", columns)
     table.append([{"id": 1}, {"id": 2}], fill_missing=True)
-    assert table.update({"n": [3, None], "m": {"a": 1}}).updated_rows == 2
+    values: dict[str, Any] = {"n": [3, None], "m": {"a": 1}}
+    assert table.update(values).updated_rows == 2
     assert _read(table, "n", "m") == [(each, [3, None], [("a", 1)]) for each in (1, 2)]
 
 
