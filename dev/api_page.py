@@ -30,14 +30,19 @@ from lakelog.sdk.grants import Grants  # noqa: E402
 from lakelog.sdk.maintenance import compaction_result, partition_expiry  # noqa: E402
 from lakelog.sdk.maintenance.checking import file_check_result  # noqa: E402
 from lakelog.sdk.maintenance.tags import Tags  # noqa: E402
+from lakelog.sdk.system_table import SystemTable  # noqa: E402
 from lakelog.sdk.tables.table import Table  # noqa: E402
 from lakelog.sdk.transaction import Transaction, TransactionTable  # noqa: E402
+from lakelog.system_tables.scan import SystemScan  # noqa: E402
 from lakelog.writes.commit_options import CommitOptions, TransactionOptions  # noqa: E402
+from lakelog.writes.row_changes import clauses  # noqa: E402
 
 _CLASSES: Final = (
     Catalog,
     Table,
     Scan,
+    SystemTable,
+    SystemScan,
     Subscription,
     StreamBatch,
     Consumers,
@@ -48,6 +53,14 @@ _CLASSES: Final = (
     CommitOptions,
     TransactionOptions,
 )
+
+_CLAUSES: Final = (
+    clauses.literal,
+    clauses.when_matched,
+    clauses.when_not_matched,
+    clauses.when_not_matched_by_source,
+)
+_CLAUSE_CLASSES: Final = (clauses.WhenMatched, clauses.WhenNotMatched, clauses.WhenNotMatchedBySource)
 
 _INTRODUCTION: Final = """\
 # API
@@ -60,6 +73,9 @@ def render_page() -> str:
     """The whole page."""
     parts = [_INTRODUCTION, _render_function("lakelog.connect", lakelog.connect, level=2)]
     parts.extend(_render_class(kind) for kind in _CLASSES)
+    parts.append("\n## Clauses\n")
+    parts.extend(_render_function(f"lakelog.{each.__name__}", each, level=3) for each in _CLAUSES)
+    parts.extend(_render_class(kind, level=3) for kind in _CLAUSE_CLASSES)
     parts.append("\n## Results\n")
     parts.extend(
         _render_class(kind, level=3)

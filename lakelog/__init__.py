@@ -17,24 +17,56 @@ if TYPE_CHECKING:
     from lakelog.annotations import TimeLike as TimeLike
     from lakelog.errors import CommitConflict as CommitConflict
     from lakelog.errors import LakelogError as LakelogError
+    from lakelog.format.types.column_changes import AddColumn as AddColumn
+    from lakelog.format.types.column_changes import AllowNull as AllowNull
+    from lakelog.format.types.column_changes import ColumnChange as ColumnChange
+    from lakelog.format.types.column_changes import CommentColumn as CommentColumn
+    from lakelog.format.types.column_changes import DropColumn as DropColumn
+    from lakelog.format.types.column_changes import MoveColumn as MoveColumn
+    from lakelog.format.types.column_changes import RenameColumn as RenameColumn
+    from lakelog.format.types.column_changes import SetDefault as SetDefault
+    from lakelog.format.types.column_changes import WidenColumn as WidenColumn
     from lakelog.reads.scan import Scan as Scan
     from lakelog.reads.streams.batch import SnapshotChanges as Snapshot
     from lakelog.reads.streams.batch import StreamBatch as StreamBatch
     from lakelog.reads.streams.subscription import Subscription as Subscription
+    from lakelog.results import MergeResult as MergeResult
     from lakelog.results import TransactionResult as TransactionResult
+    from lakelog.results import UpdateResult as UpdateResult
     from lakelog.results import WriteResult as WriteResult
     from lakelog.sdk.catalog import Catalog as Catalog
+    from lakelog.sdk.system_table import SystemTable as SystemTable
     from lakelog.sdk.tables.table import Table as Table
     from lakelog.sdk.transaction import Transaction as Transaction
     from lakelog.sql.session import SqlResult as SqlResult
+    from lakelog.system_tables.scan import SystemScan as SystemScan
+    from lakelog.writes.row_changes.clauses import Clause as Clause
+    from lakelog.writes.row_changes.clauses import literal as literal
+    from lakelog.writes.row_changes.clauses import when_matched as when_matched
+    from lakelog.writes.row_changes.clauses import when_not_matched as when_not_matched
+    from lakelog.writes.row_changes.clauses import when_not_matched_by_source as when_not_matched_by_source
 
 __version__: Final = "0.1.0"
 
+_COLUMN_CHANGES: Final = (
+    "AddColumn",
+    "AllowNull",
+    "ColumnChange",
+    "CommentColumn",
+    "DropColumn",
+    "MoveColumn",
+    "RenameColumn",
+    "SetDefault",
+    "WidenColumn",
+)
+
 _LAZY: Final = {
     "Catalog": "lakelog.sdk.catalog",
+    "Clause": "lakelog.writes.row_changes.clauses",
     "CommitConflict": "lakelog.errors",
     "Condition": "lakelog.annotations",
     "LakelogError": "lakelog.errors",
+    "MergeResult": "lakelog.results",
     "OptionValue": "lakelog.annotations",
     "Parameters": "lakelog.annotations",
     "Rows": "lakelog.annotations",
@@ -43,11 +75,19 @@ _LAZY: Final = {
     "SqlResult": "lakelog.sql.session",
     "StreamBatch": "lakelog.reads.streams.batch",
     "Subscription": "lakelog.reads.streams.subscription",
+    "SystemScan": "lakelog.system_tables.scan",
+    "SystemTable": "lakelog.sdk.system_table",
     "Table": "lakelog.sdk.tables.table",
     "TimeLike": "lakelog.annotations",
     "Transaction": "lakelog.sdk.transaction",
     "TransactionResult": "lakelog.results",
+    "UpdateResult": "lakelog.results",
     "WriteResult": "lakelog.results",
+    **dict.fromkeys(_COLUMN_CHANGES, "lakelog.format.types.column_changes"),
+    "literal": "lakelog.writes.row_changes.clauses",
+    "when_matched": "lakelog.writes.row_changes.clauses",
+    "when_not_matched": "lakelog.writes.row_changes.clauses",
+    "when_not_matched_by_source": "lakelog.writes.row_changes.clauses",
 }
 """The module of each name."""
 
@@ -55,26 +95,44 @@ _NAMES_THERE: Final = {"Snapshot": "SnapshotChanges"}
 """The name inside its module, if it differs. `Snapshot` is an item of `Subscription.snapshots()`."""
 
 __all__ = [
+    "AddColumn",
+    "AllowNull",
     "Catalog",
+    "Clause",
+    "ColumnChange",
+    "CommentColumn",
     "CommitConflict",
     "Condition",
+    "DropColumn",
     "LakelogError",
+    "MergeResult",
+    "MoveColumn",
     "OptionValue",
     "Parameters",
+    "RenameColumn",
     "Rows",
     "Scan",
+    "SetDefault",
     "Snapshot",
     "SqlResult",
     "StreamBatch",
     "Subscription",
+    "SystemScan",
+    "SystemTable",
     "Table",
     "TimeLike",
     "Transaction",
     "TransactionResult",
+    "UpdateResult",
+    "WidenColumn",
     "WriteResult",
     "__version__",
     "connect",
     "errors",
+    "literal",
+    "when_matched",
+    "when_not_matched",
+    "when_not_matched_by_source",
 ]
 
 

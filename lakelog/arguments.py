@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import numpy as np
 import pyarrow as pa
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.tables.table import TableName
+from lakelog.format.types.column_changes import ColumnChange
 from lakelog.options.tag_name import find_tag_problem
 from lakelog.time_parsing import parse_timestamp
 
@@ -128,6 +129,19 @@ def to_texts(values: Any, name: str, what: str) -> tuple[str, ...]:
     if not all(isinstance(each, str) for each in texts):
         raise _no_list(texts, name, what)
     return tuple(texts)
+
+
+def to_column_changes(values: Any) -> tuple[ColumnChange, ...]:
+    """Returns changes of columns; InvalidArgument for anything else."""
+    changes = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
+    wrong = [each for each in changes if not isinstance(each, get_args(ColumnChange))]
+    if wrong:
+        raise InvalidArgument(
+            f"columns holds {wrong[0]!r:.80}, which is no change of a column: give a list of lakelog.AddColumn, "
+            "DropColumn, RenameColumn, MoveColumn, WidenColumn, AllowNull, CommentColumn or SetDefault.",
+            metadata={"field": "columns"},
+        )
+    return changes
 
 
 def _no_list(values: object, name: str, what: str) -> InvalidArgument:

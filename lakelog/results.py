@@ -20,6 +20,35 @@ class WriteResult:
 
 
 @dataclass(frozen=True)
+class UpdateResult(WriteResult):
+    """The result of an update.
+
+    Args:
+        updated_rows: How many rows got new values; None: `already_applied`, and the first answer said it.
+    """
+
+    updated_rows: int | None
+
+
+@dataclass(frozen=True)
+class MergeResult(WriteResult):
+    """The result of a merge. All counts are None if it was `already_applied`: the first answer said them.
+
+    Args:
+        updated_rows: How many rows got new values.
+        deleted_rows: How many rows were deleted.
+        inserted_rows: How many rows are new.
+        upserted_rows: How many rows were written without reading which of their keys had a row: of a merge that
+            replaces the row of each key or adds one.
+    """
+
+    updated_rows: int | None
+    deleted_rows: int | None
+    inserted_rows: int | None
+    upserted_rows: int | None
+
+
+@dataclass(frozen=True)
 class DeleteResult(WriteResult):
     """The result of a deletion by a condition.
 

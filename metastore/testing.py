@@ -99,7 +99,7 @@ async def collect_plan(use_cases: UseCases, request: PlanRequest) -> Plan:
         header.file_schemas,
         header.snapshot,
         header.range_snapshots,
-        files=assemble_files(chunks),
+        files=assemble_files(chunks, with_statistics=request.with_statistics),
     )
 
 

@@ -46,6 +46,7 @@ from .snapshots.watching import WatchHub
 from .store.limits import Limits
 from .store.transaction import Store
 from .tables.catalog import Catalog
+from .tables.columns import Columns
 from .tables.dropped import DroppedTables
 from .tables.partitions import PartitionRules
 from .tables.table_files import TableFiles
@@ -145,6 +146,7 @@ class UseCases:
             dropped_retention_ms,
             owner_rules or OwnerRules(),
         )
+        self.columns = Columns(store, self._table_altered)
         self.dropped_tables = DroppedTables(store, self._table_restored)
         self.table_files = TableFiles(store)
         self.planner = Planner(store, clock, limits, metrics, work)

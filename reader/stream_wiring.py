@@ -24,8 +24,9 @@ from lakelog.serving.streams.checkpoint_lock import CheckpointLock
 from lakelog.serving.streams.spark_log_file import choose_spark_log
 from lakelog.serving.streams.spark_process import let_workers_import
 from lakelog.spark.connection import make_connection, open_metastore
+from lakelog.spark.session.executors import is_on_this_machine
 from lakelog.spark.session.gateway import watch_java
-from lakelog.spark.session.session import StartingSession, is_on_this_machine
+from lakelog.spark.session.session import StartingSession
 from lakelog.spark.session.warm_up import warm_up
 
 from .config import RunConfig, read_environment

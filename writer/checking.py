@@ -21,8 +21,17 @@ from .pipeline.spec import FileSource, Format, Mode, Pipeline, RowKindSource
 from .records.coercion import Coercion, check_csv
 
 
-def make_coercion(pipeline: Pipeline, info: TableInfo, mismatches: Mismatches) -> Coercion:
-    """How the pipeline's rows become rows of the table; mismatches are noted."""
+def make_coercion(
+    pipeline: Pipeline, info: TableInfo, mismatches: Mismatches, added: frozenset[str] = frozenset()
+) -> Coercion:
+    """How the pipeline's rows become rows of the table; mismatches are noted.
+
+    Args:
+        pipeline: The pipeline.
+        info: Its table.
+        mismatches: Takes them.
+        added: Columns that the table got after it was made.
+    """
     schema, source = info.schema, pipeline.source
     says_kinds = isinstance(source, KafkaSource) and source.format is RecordFormat.DEBEZIUM_JSON
     options = TableOptions(info.options)
@@ -38,6 +47,8 @@ def make_coercion(pipeline: Pipeline, info: TableInfo, mismatches: Mismatches) -
         fill_missing=source.fill_missing,
         text=source.text,
         sequence=() if options.get(IGNORE_DELETE) else options.get(SEQUENCE_FIELD),
+        added=added,
+        table=str(info.name),
     )
     problems = []
     if isinstance(source, FileSource):

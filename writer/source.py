@@ -28,11 +28,14 @@ class BatchTasks:
         count: How many.
         read: Reads the input of those whose numbers it gets, from 0.
         may_be_few: Whether the input is so small that its rows may be few.
+        discover: Finds the columns of the input of those whose numbers it gets (`writer.records.discovery`); None: the
+            pipeline's file says them all.
     """
 
     count: int
     read: ReadTasks
     may_be_few: bool
+    discover: ReadTasks | None
 
 
 class Source(Protocol):

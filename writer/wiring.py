@@ -23,10 +23,10 @@ from lakelog.serving.streams.leased_stream import Events
 from lakelog.serving.streams.mismatches import Mismatches
 from lakelog.serving.streams.spark_process import keeping_interrupts
 from lakelog.spark.connection import make_connection, open_metastore
-from lakelog.spark.installation import install_for_writes
-from lakelog.spark.session.executors import EXECUTORS_WITHIN_S, wait_for_executors
+from lakelog.spark.installing import install_for_writes
+from lakelog.spark.session.executors import EXECUTORS_WITHIN_S, is_on_this_machine, wait_for_executors
 from lakelog.spark.session.gateway import watch_java
-from lakelog.spark.session.session import PendingSession, is_on_this_machine
+from lakelog.spark.session.session import PendingSession
 from lakelog.spark.session.warm_up import warm_up
 
 from .batch import BatchWriter
@@ -45,6 +45,7 @@ from .pipeline.spec import FileSource, Pipeline
 from .progress import Progress
 from .records.coercion import Coercion
 from .records.dead_letters import mark_name
+from .records.target import Target
 from .records.tasks import ReadTask
 from .service import Service
 from .source import Source
@@ -70,10 +71,33 @@ def check_pipeline(metastore: Metastore, pipeline: Pipeline) -> tuple[TableInfo,
     found: tuple[TableInfo, Coercion] | None = None
     with mismatches.of("table"):
         info = metastore.get_table(to_table_name(pipeline))
-        found = info, make_coercion(pipeline, info, mismatches)
+        found = info, make_coercion(pipeline, info, mismatches, find_added(metastore, info))
     mismatches.check()
     assert found is not None, "what was in its way has been told"
     return found
+
+
+def find_added(metastore: Metastore, info: TableInfo) -> frozenset[str]:
+    """The columns that a table got after it was made; asks the metastore only if it was altered."""
+    if info.schema.schema_id == 0:
+        return frozenset()
+    first = set(min(metastore.list_schemas(info.table_uuid), key=lambda each: each.schema_id).field_ids.values())
+    return frozenset(name for name, found in info.schema.field_ids.items() if found not in first)
+
+
+def make_target(pipeline: Pipeline, metastore: Metastore) -> Target:
+    """The pipeline's table after a check of the source; raises as `check_pipeline`."""
+    info, coercion = check_pipeline(metastore, pipeline)
+
+    def fit(altered: TableInfo) -> Coercion:
+        if altered is info:
+            return coercion
+        mismatches = Mismatches(pipeline.places)
+        fitted = make_coercion(pipeline, altered, mismatches, find_added(metastore, altered))
+        mismatches.check()
+        return fitted
+
+    return Target(pipeline, metastore, info, fit)
 
 
 def _check_source(pipeline: Pipeline, mismatches: Mismatches) -> None:
@@ -87,9 +111,7 @@ def _check_source(pipeline: Pipeline, mismatches: Mismatches) -> None:
             topic.read_offsets()
 
 
-def make_source(
-    pipeline: Pipeline, info: TableInfo, coercion: Coercion, checkpoint: Checkpoint, *, marks_letters: bool
-) -> Source:
+def make_source(pipeline: Pipeline, target: Target, checkpoint: Checkpoint, *, marks_letters: bool) -> Source:
     """The pipeline's source, with its part of the checkpoint."""
     source = pipeline.source
 
@@ -105,29 +127,28 @@ def make_source(
                 batch_id,
                 source.path,
                 source.format,
-                coercion,
+                target.coercion,
                 pipeline.dead_letters,
                 find_mark(batch_id),
             ),
         )
-    # Other tables look the old rows up, or show none.
-    with_old_rows = TableOptions(info.options).get(CHANGELOG_PRODUCER) == "input"
-    sequence_fields = TableOptions(info.options).get(SEQUENCE_FIELD)
-    return TopicSource(
-        source,
-        OffsetLog(checkpoint.offsets_folder),
-        lambda batch_id: KafkaReadTask(
+
+    def make_task(batch_id: int) -> KafkaReadTask:
+        options = TableOptions(target.info.options)
+        return KafkaReadTask(
             pipeline.name,
             batch_id,
             source,
-            coercion,
-            with_old_rows,
+            target.coercion,
+            # Other tables look the old rows up, or show none.
+            options.get(CHANGELOG_PRODUCER) == "input",
             pipeline.dead_letters,
-            heeds_headers(pipeline, info),
-            sequence_fields,
+            heeds_headers(pipeline, target.info),
+            options.get(SEQUENCE_FIELD),
             find_mark(batch_id),
-        ),
-    )
+        )
+
+    return TopicSource(source, OffsetLog(checkpoint.offsets_folder), make_task)
 
 
 def to_table_name(pipeline: Pipeline) -> TableName:
@@ -180,11 +201,11 @@ def make_service(
         log.info("metrics", port=port)
 
     def make_writer() -> BatchWriter:
-        info, coercion = check_pipeline(metastore, pipeline)
-        checkpoint = open_checkpoint(pipeline, info.table_uuid)
+        table = make_target(pipeline, metastore)
+        checkpoint = open_checkpoint(pipeline, table.info.table_uuid)
         marks_letters = not is_on_this_machine(config.spark_master)
-        source = make_source(pipeline, info, coercion, checkpoint, marks_letters=marks_letters)
-        return BatchWriter(pipeline, info, coercion, source, checkpoint, metastore, lease, clock, marks_letters)
+        source = make_source(pipeline, table, checkpoint, marks_letters=marks_letters)
+        return BatchWriter(pipeline, table, source, checkpoint, metastore, lease, clock, marks_letters)
 
     def start_spark() -> SparkSession:
         with keeping_interrupts():

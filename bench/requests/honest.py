@@ -20,7 +20,7 @@ from lakelog.format.tables.files import DataFile
 from lakelog.format.tables.paths import is_path
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.table import TableInfo, TableName
-from lakelog.sdk.listings import to_snapshots_table
+from lakelog.system_tables.metadata.listings import to_snapshots_table
 from lakelog.writes.change import to_change
 from lakelog.writes.commit_metadata import CommitMetadata
 from lakelog.writes.commit_options import Guards

@@ -29,6 +29,9 @@ _ALL_CACHED_TARGET = 0.9
 """What is aimed at with committed bitmaps: nothing has to be found then either."""
 _NARROW_TARGETS = {5: 0.7, 20: 0.55}
 _LOOKUP_TARGET = 1.5
+FORMAT_ROWS = 1_350_000
+_FORMAT_TARGET = 0.67
+"""At most 1.5 times as long as `read_table`."""
 _COMMITTED_TARGETS = {5: 0.9, 20: 0.9}
 
 
@@ -79,6 +82,33 @@ def measure_deletion_vectors(bench: Bench) -> Iterator[Figure]:
         yield from _measure_cold(bench, state, "not marked")
         yield absolute(f"mark, k={DELTAS}, over gRPC", "s", [build_vectors(on.catalog, table)])
         yield from _measure_cold(bench, state, "marked")
+
+
+def measure_format(bench: Bench) -> Iterator[Figure]:
+    """`format("lakelog")` and a table's name in SQL against `read_table`, on the same rows, with and without deltas."""
+    base = bench.scaled(FORMAT_ROWS)
+    with open_spark(bench) as on:
+        table = on.catalog.create_table("b.f", q1_schema(), primary_key=["id"], options={"bucket": "2"})
+        for state in _grow(on, table, base, (0, 5)):
+            for columns in (Q1_COLUMNS, tuple(HASHED)):
+                named = "all" if columns == Q1_COLUMNS else len(columns)
+                label = f"k={state.deltas}, {named} columns"
+                variants: dict[str, tuple[Work, float | None]] = {
+                    f"format('lakelog'), {label}": (_by_format(state, columns), _FORMAT_TARGET),
+                }
+                yield from compare_variants(variants, _ours(state, columns), pairs=bench.pairs, warm_ups=WARM_UPS)
+
+
+def _by_format(state: _State, columns: tuple[str, ...]) -> Work:
+    spark, aggregates = state.on.spark, digest_sql(columns)
+    expected = state.model.digest(columns)
+
+    def read() -> Callable[[], Hashable]:
+        rows = spark.read.format("lakelog").option("table", state.table.name).load()
+        found = tuple(rows.selectExpr(*aggregates).collect()[0])
+        return lambda: check_equal(f"format('lakelog') with k={state.deltas}", found, expected)
+
+    return read
 
 
 def _measure_cold(bench: Bench, state: _State, what: str) -> Iterator[Figure]:

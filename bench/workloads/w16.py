@@ -1,8 +1,8 @@
-"""W16 of BENCH: rows of an append table that conditions change."""
+"""W16 of BENCH: rows that conditions change."""
 
 from __future__ import annotations
 
-from bench import deletes
+from bench import deletes, merges
 
 TITLE = "Rows by condition: 4 M Q1 rows"
-PARTS = {"delete": deletes.measure_deletes}
+PARTS = {"delete": deletes.measure_deletes, "merge": merges.measure_merges}

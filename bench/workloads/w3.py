@@ -10,6 +10,7 @@ PARTS = {
     "sdk": sdk.measure_scan,
     "spark": scan.measure_scan,
     "committed": scan.measure_committed,
+    "format": scan.measure_format,
     "marked": deletion_vectors.measure_deletion_vectors,
     "marked-spark": scan.measure_deletion_vectors,
 }

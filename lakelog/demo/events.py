@@ -36,6 +36,11 @@ SCHEMA: Final = pa.schema(
 )
 """`stage` is the sequence field: 0 scheduled, 1 departed, 2 done. `status` says the same in words."""
 
+LATE_COLUMN: Final = pa.field("sched_arr_time", pa.int32())
+"""A column that the source sends from `LATE_SINCE` on."""
+
+LATE_SINCE: Final = dt.date(2013, 7, 1)
+
 _KNOWN_AFTER: Final = {"dep_delay": 1, "arr_delay": 2, "air_time": 2}
 _STATUS: Final = ("scheduled", "departed", "arrived")
 
@@ -52,26 +57,28 @@ def write_event_files(flights: pa.Table, folder: Path) -> list[Path]:
 
 
 def make_events(flights: pa.Table) -> Iterator[tuple[dt.date, pa.Table]]:
-    """The events of each day, from the day before the first to the last; columns of `SCHEMA`."""
+    """The events of each day, from the day before the first to the last; columns of `SCHEMA`, later one more."""
     flights = flights.sort_by("flight_date")
     days = flights.column("flight_date").cast(pa.int32()).to_numpy()
     distinct, starts = np.unique(days, return_index=True)
     ends = np.append(starts[1:], len(days))
     slices = {int(day): flights.slice(s, e - s) for day, s, e in zip(distinct, starts, ends, strict=True)}
     for day in range(int(distinct[0]) - 1, int(distinct[-1]) + 1):
+        date = dt.date(1970, 1, 1) + dt.timedelta(days=day)
+        schema = SCHEMA.append(LATE_COLUMN) if date >= LATE_SINCE else SCHEMA
         parts = []
         if day in slices:
-            parts += [_at_stage(_departed(slices[day]), 1), _at_stage(slices[day], 2)]
+            parts += [_at_stage(_departed(slices[day]), 1, schema), _at_stage(slices[day], 2, schema)]
         if day + 1 in slices:
-            parts.append(_at_stage(slices[day + 1], 0))
-        yield dt.date(1970, 1, 1) + dt.timedelta(days=day), pa.concat_tables(parts)
+            parts.append(_at_stage(slices[day + 1], 0, schema))
+        yield date, pa.concat_tables(parts)
 
 
 def _departed(flights: pa.Table) -> pa.Table:
     return flights.filter(pc.is_valid(flights.column("dep_time")))
 
 
-def _at_stage(flights: pa.Table, stage: int) -> pa.Table:
+def _at_stage(flights: pa.Table, stage: int, schema: pa.Schema) -> pa.Table:
     """The flights with the values that are known at a stage."""
     count = flights.num_rows
     status: pa.Array | pa.ChunkedArray = pa.repeat(_STATUS[stage], count)
@@ -84,7 +91,7 @@ def _at_stage(flights: pa.Table, stage: int) -> pa.Table:
             "cancelled",
         )
     columns: dict[str, object] = {}
-    for field in SCHEMA:
+    for field in schema:
         if field.name == "status":
             columns[field.name] = status
         elif field.name == "stage":
@@ -93,4 +100,4 @@ def _at_stage(flights: pa.Table, stage: int) -> pa.Table:
             columns[field.name] = pa.nulls(count, field.type)
         else:
             columns[field.name] = flights.column(field.name).cast(field.type)
-    return pa.table(columns, schema=SCHEMA)
+    return pa.table(columns, schema=schema)

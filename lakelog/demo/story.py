@@ -57,6 +57,8 @@ trigger:
   available_now: true
 checkpoint: ./checkpoint
 bad_records: stop
+schema:
+  evolution: add-columns
 """
 _STALL_S: Final = 300.0
 """The longest time without progress, even on a busy machine."""
@@ -98,6 +100,8 @@ class Story:
                 self._show_plain_consumer(flights, self._plain)
             with self._step("How soon a row that is written is seen"):
                 self._show_freshness()
+        with self._step("The column that the source has sent since July, which nobody was restarted for"):
+            self._show_late_column(flights)
         with self._step("Reading with the SDK: merged, pruned, filtered"):
             self._read_with_sdk(flights)
         with self._step("Time travel: the state at the end of June"):
@@ -233,6 +237,14 @@ class Story:
         for way, milliseconds in shown.items():
             self._say(f"by {way}: {milliseconds:.0f} ms")
 
+    def _show_late_column(self, flights: Table) -> None:
+        name = events.LATE_COLUMN.name
+        rows = self._catalog.table(flights.name).scan(columns=["flight_date", name]).to_arrow()
+        schemas = [each["schema_id"] for each in _commits(flights)]
+        self._say(f"{name}: added by the pipeline before commit {schemas.index(1) + 1} of {len(schemas)}")
+        since = pa.compute.greater_equal(self._flights.column("flight_date"), events.LATE_SINCE)
+        _check(f"the column {name}", _count_and_sum(rows, name), _count_and_sum(self._flights.filter(since), name))
+
     def _read_with_sdk(self, flights: Table) -> None:
         scan = flights.scan(columns=["carrier", "arr_delay"], filter="origin = 'JFK' AND arr_delay > 600")
         worst = scan.to_pandas().sort_values("arr_delay", ascending=False).head(3)
@@ -337,6 +349,11 @@ def _describe(found: Pipeline | None) -> str:
 def _commits(table: Table) -> list[dict[str, Any]]:
     """The snapshots that brought rows; compactions have the numbers in between."""
     return [each for each in table.snapshots().to_pylist() if each["kind"] == "APPEND"]
+
+
+def _count_and_sum(rows: pa.Table, name: str) -> dict[str, int]:
+    values = rows.column(name)
+    return {"values": len(values) - values.null_count, "sum": pa.compute.sum(values).as_py()}
 
 
 def _describe_files(table: Table) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -80,6 +80,11 @@ class TimestampFormatType(ValueType[str]):
 def find_columns(pattern: str) -> list[str]:
     """The columns that a `partition.timestamp-pattern` such as `$year-$month` names. Pure."""
     return _COLUMN.findall(pattern)
+
+
+def rename_columns(pattern: str, new_names: Mapping[str, str]) -> str:
+    """The pattern under the new names of columns, by the old ones. Pure."""
+    return _COLUMN.sub(lambda found: f"${new_names.get(found[1], found[1])}", pattern)
 
 
 def fill_in(pattern: str, values: dict[str, str]) -> str:

@@ -17,6 +17,7 @@ from lakelog.format.types.schema import TableSchema
 from lakelog.options.declared.reads_and_writes import INCREMENTAL_BETWEEN
 from lakelog.reads.change_plan import find_other_snapshots, has_changelog_producer
 from lakelog.reads.complete_changes import check_complete
+from lakelog.reads.continued_columns import ContinuedColumns
 from lakelog.reads.expired_position import to_expired_position
 from lakelog.reads.reading import plan_files
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
@@ -93,6 +94,7 @@ def plan_range(
     parse: Callable[[TableSchema], Filter | None],
     *,
     raw: bool,
+    continued: ContinuedColumns | None = None,
 ) -> ChangeRange:
     """Requests the files of a range; blocks. One call is enough if all its snapshots match the table's option.
 
@@ -103,6 +105,7 @@ def plan_range(
         until: Included.
         parse: Resolves the condition of the read on a schema; None: no condition.
         raw: Data files only, even if there is a changelog.
+        continued: As of `plan_files`.
 
     Raises:
         NotFound: There is no such snapshot yet.
@@ -115,14 +118,15 @@ def plan_range(
         return ChangeRange(
             Plan(info, info.schema, {}, None, files=FILE_SCHEMA.empty_table()), parse(info.schema), expects
         )
-    plan, condition = plan_files(metastore, info, InRange(after, until), parse, changelog=expects)
+    plan, condition = plan_files(metastore, info, InRange(after, until), parse, changelog=expects, continued=continued)
     if keyed:
         check_complete(info, plan.range_snapshots)
     first = to_live_files(plan.files)
     others = find_other_snapshots(plan.range_snapshots, expects) if keyed else []
     second: Sequence[LiveFile] = ()
     if others:
-        rest, _ = plan_files(metastore, info, InRange(others[0] - 1, others[-1]), parse, changelog=not expects)
+        at = InRange(others[0] - 1, others[-1])
+        rest, _ = plan_files(metastore, info, at, parse, changelog=not expects, continued=continued)
         second = to_live_files(rest.files)
     data, changelog = (second, first) if expects else (first, second)
     return ChangeRange(plan, condition, expects, data, changelog)

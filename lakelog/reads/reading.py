@@ -22,6 +22,7 @@ from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.format.types.schema import TableSchema
 from lakelog.options.declared.reads_and_writes import SCAN_SNAPSHOT_ID, SCAN_TAG_NAME, SCAN_TIMESTAMP_MILLIS
 from lakelog.options.values import ScanOptions, TableOptions
+from lakelog.reads.continued_columns import ContinuedColumns
 from lakelog.storage.scan.file_scan import ScanColumns
 from lakelog.storage.write.routing import find_buckets, find_places, to_routing
 
@@ -95,6 +96,8 @@ def plan_files(
     *,
     changelog: bool = False,
     baseline: bool = False,
+    continued: ContinuedColumns | None = None,
+    levels: tuple[int, ...] = (),
 ) -> tuple[Plan, Filter | None]:
     """Requests the files to read; blocks on the metastore.
 
@@ -105,18 +108,37 @@ def plan_files(
         parse: Resolves the condition of the read on a schema; None: no condition, or one that excludes no files.
         changelog: For a range: its changelog files instead of its data files.
         baseline: For a state: what streams have shown by then (`lakelog.format.tables.plan.PlanRequest`).
+        continued: The columns of a reader that goes on over changes of them; None: those of the plan.
+        levels: For a state: only files of these levels; none: of all.
 
     Returns:
         The plan, and the condition on the plan's schema.
+
+    Raises:
+        InvalidArgument: As `ContinuedColumns.apply`.
     """
-    schema = info.schema
+    if continued is not None:
+        # Columns of the condition are as they were, so what it says of files is the same by any version.
+        request = _to_request(info, at, parse(info.schema), changelog)
+        found = metastore.plan(dataclasses.replace(request, baseline=baseline, levels=levels))
+        plan = continued.apply(found, lambda: metastore.list_schemas(info.table_uuid))
+        return plan, parse(plan.schema)
     while True:
-        parsed = parse(schema)
-        plan = metastore.plan(dataclasses.replace(_to_request(info, at, parsed, schema, changelog), baseline=baseline))
-        # Plans again in the rare case that the state has another schema than the table has now.
-        if plan.schema.schema_id == schema.schema_id:
+        try:
+            parsed = parse(info.schema)
+        except InvalidArgument:
+            # The state may have other columns than the table has now, or has had when the caller looked.
+            found = metastore.plan(PlanRequest(info.table_uuid, at, buckets=(0,)))
+            if found.schema.schema_id == info.schema.schema_id:
+                raise
+            info = found.table
+            continue
+        request = _to_request(info, at, parsed, changelog)
+        plan = metastore.plan(dataclasses.replace(request, baseline=baseline, levels=levels))
+        # Plans again in the rare case that the state has another schema.
+        if plan.schema.schema_id == info.schema.schema_id:
             return plan, parsed
-        schema = plan.schema
+        info = plan.table
 
 
 def make_parser(condition: str | None) -> Callable[[TableSchema], Filter | None]:
@@ -159,7 +181,13 @@ def check_columns(
     Raises:
         InvalidArgument: It is not a list of names; or a name is missing, with the nearest ones; or is repeated.
     """
-    known = schema.arrow.names
+    return check_names(columns, schema.arrow.names, table_name, own)
+
+
+def check_names(
+    columns: Sequence[str] | None, known: Sequence[str], table_name: str, own: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """As `check_columns`, for a table with the columns `known`. Pure."""
     if columns is None:
         return tuple(known)
     names = to_names(columns)
@@ -218,14 +246,13 @@ def make_guard(plan: Plan, parsed: Filter | None) -> TableGuard:
     return guard_places(guard, places)
 
 
-def _to_request(
-    info: TableInfo, at: State | InRange, parsed: Filter | None, schema: TableSchema, changelog: bool
-) -> PlanRequest:
+def _to_request(info: TableInfo, at: State | InRange, parsed: Filter | None, changelog: bool) -> PlanRequest:
     if parsed is None:
         return PlanRequest(info.table_uuid, at, changelog=changelog)
+    schema = info.schema
     ids = schema.field_ids
     predicate = parsed.to_predicate(ids)
-    # Buckets and bucket keys never change, so those of the current table are right.
+    # Buckets and bucket keys never change, whatever they are called.
     buckets = find_buckets(predicate, to_routing(schema, TableOptions(info.options)))
     if not schema.primary_key:
         return PlanRequest(info.table_uuid, at, predicate, buckets)

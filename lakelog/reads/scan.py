@@ -12,6 +12,7 @@ from lakelog.context import Context
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit.request import TableGuard
 from lakelog.format.tables.plan import Plan
+from lakelog.format.tables.snapshot import Snapshot
 from lakelog.frames import to_pandas, to_polars
 from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import find_overwrites
@@ -128,6 +129,11 @@ class Scan:
         if self._with_overwrites:
             return ()
         return tuple(find_overwrites(self._plan.range_snapshots))
+
+    @property
+    def range_snapshots(self) -> Sequence[Snapshot]:
+        """For changes: the snapshots whose changes are read, rising."""
+        return self._plan.range_snapshots
 
     @property
     def metrics(self) -> ReadMetrics:

@@ -7,7 +7,7 @@ rows are shown as they were written. A range can have both kinds, since a table'
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakelog.annotations import OptionValue, TimeLike
@@ -29,6 +29,7 @@ from lakelog.reads.change_plan import (
 from lakelog.reads.change_range import BEGIN_BETWEEN, naming_what_is_kept, plan_range
 from lakelog.reads.changes import ComparedStates, MetastoreStates, NormalizedChanges
 from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S, plan_when_complete
+from lakelog.reads.continued_columns import ContinuedColumns
 from lakelog.reads.overwritten_rows import pick_new_rows
 from lakelog.reads.reading import (
     check_columns,
@@ -47,7 +48,9 @@ from lakelog.storage.parquet.read_counts import ReadCounts
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN, FileScan
 
 if TYPE_CHECKING:
+    from lakelog.format.filter.condition import Filter
     from lakelog.format.tables.table import TableInfo
+    from lakelog.format.types.schema import TableSchema
 
 
 def plan_scan(
@@ -63,12 +66,15 @@ def plan_scan(
     tag: str | None = None,
     files_since_ms: int | None = None,
     baseline: bool = False,
+    continued: ContinuedColumns | None = None,
+    levels: tuple[int, ...] = (),
     counts: ReadCounts | None = None,
 ) -> Scan:
     """Plans a read of a table's state; arguments as of `lakelog.Table.scan`.
 
     With `files_since_ms` it reads only files committed at or after this time, in milliseconds since the epoch; with
-    `baseline` what streams have shown by then (`lakelog.format.tables.plan.PlanRequest`).
+    `baseline` what streams have shown by then (`lakelog.format.tables.plan.PlanRequest`); with `levels` only files of
+    these levels; with `continued` the columns that a stream began with.
     """
     given = ScanOptions(to_option_texts({} if options is None else options))
     between = given.get(INCREMENTAL_BETWEEN)
@@ -87,7 +93,9 @@ def plan_scan(
             return _plan_between(context, info, resolved, mode, columns, filter, limit)
         with naming_what_is_kept(context.metastore, info, resolved.after, BEGIN_BETWEEN):
             return _plan_between(context, info, resolved, mode, columns, filter, limit)
-    plan, parsed = plan_files(context.metastore, info, at, make_parser(filter), baseline=baseline)
+    plan, parsed = plan_files(
+        context.metastore, info, at, make_parser(filter), baseline=baseline, levels=levels, continued=continued
+    )
     schema = plan.schema
     policy = find_policy(plan)
     names = check_columns(columns, schema, str(info.name))
@@ -116,6 +124,8 @@ def _plan_between(
     limit: int | None,
 ) -> Scan:
     after, until = between.after, between.until
+    # A range is read with the columns of now, whatever the caller knows, so that all of its rows have the same ones.
+    info = context.metastore.get_table_by_uuid(info.table_uuid)
     names = to_names(columns) if columns is not None else info.schema.arrow.names
     if mode == "delta":
         return plan_changes(
@@ -148,16 +158,20 @@ def _plan_between(
                 overwrites=overwrites,
             ),
         )
-    plan, parsed = plan_files(context.metastore, info, AtSnapshot(until), make_parser(condition))
-    if after:
-        # Report an expired state now, not with the first row.
-        context.metastore.plan(PlanRequest(info.table_uuid, AtSnapshot(after), buckets=(0,)))
+    parsed = make_parser(condition)(info.schema)
+    # Report an expired state now, not with the first row. One bucket is enough, since no file is needed.
+    *_, state = (
+        context.metastore.plan(PlanRequest(info.table_uuid, AtSnapshot(each), buckets=(0,)))
+        for each in (after, until)
+        if each
+    )
+    plan = dataclasses.replace(state, schema=info.schema, table=info)
     policy = find_policy(plan)
     assert policy is not None, "the table has a key"
     rows = NormalizedChanges(
         ComparedStates(MetastoreStates(context.metastore), after, until),
         context.open_store(plan.table),
-        dataclasses.replace(plan.table, schema=plan.schema),
+        info,
         (),
         (until,),
         to_scan_columns(check_columns(names, plan.schema, str(info.name), (ROW_KIND_COLUMN,)), plan.schema, parsed),
@@ -175,11 +189,13 @@ def plan_changes(
     after: int,
     until: int,
     columns: Sequence[str] | None,
-    filter: str | None,  # noqa: A002
+    filter: str | None = None,  # noqa: A002
+    parse: Callable[[TableSchema], Filter | None] | None = None,
     limit: int | None = None,
     raw: bool = True,
     overwrites: bool = False,
     without_deletes: bool = False,
+    continued: ContinuedColumns | None = None,
     counts: ReadCounts | None = None,
 ) -> Scan:
     """Plans a read of what the snapshots after `after`, up to and including `until`, changed.
@@ -188,9 +204,11 @@ def plan_changes(
     snapshot; for a snapshot without one the keyed changes, each with its old row; or, with `raw`, the rows as written:
     the last row per key of each commit, also if a commit had more rows than a writer's buffer and so wrote several runs
     (semantics 3.3). Compactions show nothing. Overwrites show nothing either, unless `overwrites` requests their
-    difference, or their new rows if there is no key (semantics 5.2).
+    difference, or their new rows if there is no key (semantics 5.2). `parse` is given instead of `filter` if the
+    condition is not one text. With `continued` the columns are those that a stream began with.
     """
-    changes = plan_range(context.metastore, info, after, until, make_parser(filter), raw=raw)
+    parse = parse or make_parser(filter)
+    changes = plan_range(context.metastore, info, after, until, parse, raw=raw, continued=continued)
     plan, policy = changes.plan, find_policy(changes.plan)
     own = (ROW_KIND_COLUMN, SNAPSHOT_ID_COLUMN)
     names = check_columns(columns, plan.schema, str(info.name), own)
@@ -203,7 +221,7 @@ def plan_changes(
     if policy is not None and not raw:
         of_changelogs = not changes.data
         columns_read = to_scan_columns(names, plan.schema, changes.condition)
-        table = dataclasses.replace(plan.table, schema=plan.schema)
+        table = plan.table
         states = MetastoreStates(context.metastore)
         sources: list[RowSource] = []
         for has_changelog, snapshots in list(split_by_changelog(plan.range_snapshots)) or [(changes.expects, [])]:

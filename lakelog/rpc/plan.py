@@ -30,6 +30,9 @@ def to_proto_plan_request(request: PlanRequest) -> snapshots_pb2.PlanRequest:
         added_after=request.added_after,
         baseline=request.baseline,
         log=request.log,
+        levels=request.levels,
+        with_statistics=request.with_statistics,
+        reads_changed_columns=request.reads_changed_columns,
     )
     match request.at:
         case AtSnapshot(snapshot_id):
@@ -76,6 +79,9 @@ def from_proto_plan_request(message: snapshots_pb2.PlanRequest) -> PlanRequest:
         added_after=message.added_after,
         baseline=message.baseline,
         log=message.log,
+        levels=tuple(message.levels),
+        with_statistics=message.with_statistics,
+        reads_changed_columns=message.reads_changed_columns,
     )
 
 

@@ -75,6 +75,10 @@ _TRANSLATIONS: Final[Mapping[Descriptor, tuple[Translate, Translate]]] = {
     for message_type, both in (
         (catalog_pb2.Database, (table.to_proto_database, table.from_proto_database)),
         (catalog_pb2.TableName, table.TABLE_NAME.both),
+        (
+            catalog_pb2.ColumnChange,
+            (schema.to_proto_column_change, schema.from_proto_column_change),
+        ),
         (types_pb2.Table, (table.to_proto_table, table.from_proto_table)),
         (types_pb2.TableSchema, (schema.to_proto_schema, lambda each: schema.from_proto_schema(each, "schemas"))),
         (snapshots_pb2.GetWriterProgressResponse, (commit.to_proto_writer_progress, commit.from_proto_writer_progress)),

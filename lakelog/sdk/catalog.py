@@ -66,8 +66,8 @@ class Catalog(CatalogTables):
         """Runs one SQL statement; `lakelog.sql.SqlSession` runs several, with a current database that USE changes.
 
         Args:
-            statement: CREATE, DROP, SHOW, DESCRIBE, ALTER TABLE ... SET or RESET, INSERT, or a SELECT, which DuckDB
-                runs over scans (extra `lakelog[sql]`).
+            statement: CREATE, DROP, SHOW, DESCRIBE, ALTER TABLE ... SET or RESET, INSERT, UPDATE, DELETE, MERGE,
+                TRUNCATE, or a SELECT, which DuckDB runs over scans (extra `lakelog[sql]`).
             database: Database of tables that are named without one; None: each table must be named with its database.
             params: Values of the statement's `:name` parameters, for instance `{"id": 5}`; a list for IN.
 

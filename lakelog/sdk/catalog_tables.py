@@ -7,21 +7,24 @@ from typing import Final, Self, Unpack
 
 import pyarrow as pa
 
-from lakelog.annotations import Condition, OptionValue, Parameters, SchemaLike
+from lakelog.annotations import Condition, OptionValue, Parameters, SchemaLike, Value
 from lakelog.arguments import check_flag, check_text, parse_table_name, to_list, to_option_texts, to_schema, to_texts
 from lakelog.context import Context
-from lakelog.errors import InvalidArgument
+from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.jobs.presence import Service
 from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.defaults import with_defaults
 from lakelog.reads.streams.request import check_together
 from lakelog.reads.streams.subscribe import subscribe
 from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.conditions import to_condition
 from lakelog.sdk.maintenance.dropped import restore_table, to_dropped_table
+from lakelog.sdk.system_table import SystemTable
 from lakelog.sdk.tables.table import Table
 from lakelog.sdk.transaction import Transaction
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.objects.stores import Stores
+from lakelog.system_tables.registry import is_system_name, parse_system_name, refuse_write
 from lakelog.writes.commit_options import TransactionOptions, read_transaction_options
 from lakelog.writes.write_state import WriteState
 
@@ -155,6 +158,7 @@ class CatalogTables:
         options: Mapping[str, OptionValue] | None = None,
         if_not_exists: bool = False,
         comment: str = "",
+        defaults: Mapping[str, Value] | None = None,
     ) -> Table:
         """Makes a table.
 
@@ -167,6 +171,7 @@ class CatalogTables:
             options: Table options by key.
             if_not_exists: Return a table of this name as it is, even if it differs.
             comment: What it is for.
+            defaults: By column: what writes store that leave it out.
 
         Raises:
             AlreadyExists: A table of this name exists, or another table has this `kafka.topic` as its log.
@@ -177,9 +182,10 @@ class CatalogTables:
         """
         check_flag(if_not_exists, "if_not_exists")
         check_text(comment, "comment", "what it is for")
+        refuse_write(name, "made")
         info, _ = self.metastore.create_table(
             parse_table_name(name),
-            to_schema(schema),
+            with_defaults(to_schema(schema), defaults or {}),
             primary_key=to_texts(primary_key, "primary_key", "column names"),
             partition_by=to_texts(partition_by, "partition_by", "column names"),
             options=to_option_texts({} if options is None else options),
@@ -194,7 +200,35 @@ class CatalogTables:
         Raises:
             NotFound: There is no such table; names the nearest ones.
         """
-        return self._to_table(self.metastore.get_table(parse_table_name(name)))
+        try:
+            return self._to_table(self.metastore.get_table(parse_table_name(name)))
+        except (InvalidArgument, NotFound):
+            if not is_system_name(name):
+                raise
+        # Names what is wrong with it, if it is none.
+        found = parse_system_name(name)
+        raise InvalidArgument(
+            f"'{found}' is a system table, which can only be read: by SELECT, or catalog.system_table('{found}').",
+            reason="SYSTEM_TABLE",
+            metadata={"table": str(found)},
+        )
+
+    def system_table(self, name: str) -> SystemTable:
+        """Returns a system table: what lakelog knows of a table or of the catalog, as rows.
+
+        Args:
+            name: `database.table$files` and the like, or a catalog-wide one such as `sys.tables`. The page
+                docs/system-tables.md has all of them with their columns. Of a table that is at hand,
+                `Table.system_table` returns them as well.
+
+        Raises:
+            InvalidArgument: It is no such name.
+            NotFound: There is no such system table, or no such table; names the nearest ones.
+        """
+        found = parse_system_name(name)
+        if found.table is None:
+            return SystemTable(self.context, found, None)
+        return self._to_table(self.metastore.get_table(found.table)).system_table(found.declaration.name)
 
     def tables(self, database: str) -> list[str]:
         """Names of a database's tables, sorted."""
@@ -211,6 +245,7 @@ class CatalogTables:
             NotFound: The table does not exist.
         """
         check_flag(if_exists, "if_exists")
+        refuse_write(name, "dropped")
         return self.metastore.drop_table(parse_table_name(name), if_exists=if_exists)
 
     def restore_table(self, name: str, uuid: str | None = None, as_name: str | None = None) -> Table:

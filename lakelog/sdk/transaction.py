@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 import pyarrow as pa
@@ -38,6 +38,7 @@ from lakelog.reads.scan import Scan
 from lakelog.reads.scan_planning import plan_scan
 from lakelog.results import TransactionResult
 from lakelog.sdk.conditions import to_deletion
+from lakelog.sdk.row_changes import RowChanges
 from lakelog.storage.write.row_normalizer import KindSource, RowNormalizer
 from lakelog.writes.attempt import CommitAttempt, Repeating
 from lakelog.writes.changelog.commit_changelog import commit_lookups
@@ -46,6 +47,10 @@ from lakelog.writes.commit_options import NO_GUARDS, Guards
 from lakelog.writes.ingest import to_batches
 from lakelog.writes.latest_deletes import LatestDeletes, needs_latest
 from lakelog.writes.overwrite import StaticPartition, check_dynamic, to_restore, to_static_partition
+from lakelog.writes.row_changes.clauses import Assignments, Clause, check_clauses
+from lakelog.writes.row_changes.merging import RowCounts
+from lakelog.writes.row_changes.on_condition import check_on
+from lakelog.writes.row_changes.plan import Names
 from lakelog.writes.row_removal import KnownRows, check_takes_deletes, remove_matching
 from lakelog.writes.table_write import TableWrite
 from lakelog.writes.write_state import WriteState
@@ -414,6 +419,55 @@ class TransactionTable:
     def write(self, data: Rows, *, fill_missing: bool = False) -> None:
         """Writes rows of all kinds; see `lakelog.Table.write`."""
         self._write(data, KindSource.COLUMN, fill_missing=fill_missing)
+
+    def update(
+        self,
+        set: Assignments,  # noqa: A002
+        where: Condition | None = None,
+        *,
+        params: Parameters | None = None,
+    ) -> int:
+        """Gives columns of some rows new values; see `lakelog.Table.update`.
+
+        The rows are read once, so the transaction is refused (CommitConflict) if another commit wrote to the same
+        buckets meanwhile: begin it again. The read sees no rows of the transaction itself.
+
+        Returns:
+            How many rows got new values.
+        """
+        return self._change_rows("update", lambda changes: changes.update(set, where, params, Names())).updated
+
+    def merge(
+        self, source: Rows, on: str | Sequence[str], *clauses: Clause, params: Parameters | None = None
+    ) -> RowCounts:
+        """Compares the table's rows with others; see `lakelog.Table.merge`, and for conflicts `update`."""
+        checked = check_clauses(clauses)
+        rows = pa.Table.from_batches(to_batches(source))
+        return self._change_rows("merge", lambda changes: changes.merge(rows, check_on(on), checked, params, Names()))
+
+    def _change_rows(self, call: str, change: Callable[[RowChanges], RowCounts]) -> RowCounts:
+        """Changes rows that are read in this transaction.
+
+        Args:
+            call: The call, for messages.
+            change: Gets what changes the rows of this table.
+        """
+        self._transaction._check_open()
+        write = self._table_write
+        if write.was_written:
+            raise InvalidArgument(
+                f"{write.info.name} was written to before in this transaction, and {call}() sees only rows that are "
+                f"committed. Call {call}() in a transaction of its own.",
+                metadata={"table": str(write.info.name)},
+            )
+        try:
+            transaction = self._transaction
+            attempt_id, guard = transaction._attempt.attempt_id, transaction._read_guards.append
+            return change(RowChanges(transaction._context, write, attempt_id, self._write, guard))
+        except BaseException as error:
+            if write.was_written:
+                self._transaction._failure = error
+            raise
 
     def overwrite(
         self, data: Rows, partition: Mapping[str, Value] | str | None = None, *, fill_missing: bool = False

@@ -1,4 +1,6 @@
-"""lakelog in Spark: `install` once, then `read_table`, `changes`, `write`, `write_stream` and `format("lakelog")`.
+"""lakelog in Spark: `install` once, then `read_table`, `sql`, `write` and so on.
+
+`update`, `delete_where` and `merge` change rows that are there.
 
 Names are imported when first used: tasks on executors import this package too, and need little of it.
 """
@@ -16,16 +18,39 @@ if TYPE_CHECKING:
     from lakelog.spark.batch.table_changes import changes
     from lakelog.spark.batch.table_read import read_table
     from lakelog.spark.batch.table_write import write
-    from lakelog.spark.installation import install
+    from lakelog.spark.installing import install
+    from lakelog.spark.names.new_tables import save_as_table
+    from lakelog.spark.names.statements import sql
+    from lakelog.spark.names.views import create_views
+    from lakelog.spark.row_changes.statements import delete_where, merge, update
     from lakelog.spark.session.session import build_session
 
-__all__ = ["build_session", "changes", "install", "read_table", "write", "write_stream"]
+__all__ = [
+    "build_session",
+    "changes",
+    "create_views",
+    "delete_where",
+    "install",
+    "merge",
+    "read_table",
+    "save_as_table",
+    "sql",
+    "update",
+    "write",
+    "write_stream",
+]
 
 _HOMES: Final = {
     "build_session": "lakelog.spark.session.session",
     "changes": "lakelog.spark.batch.table_changes",
-    "install": "lakelog.spark.installation",
+    "create_views": "lakelog.spark.names.views",
+    "delete_where": "lakelog.spark.row_changes.statements",
+    "install": "lakelog.spark.installing",
+    "merge": "lakelog.spark.row_changes.statements",
     "read_table": "lakelog.spark.batch.table_read",
+    "save_as_table": "lakelog.spark.names.new_tables",
+    "sql": "lakelog.spark.names.statements",
+    "update": "lakelog.spark.row_changes.statements",
     "write": "lakelog.spark.batch.table_write",
     "write_stream": "lakelog.spark.batch.streaming",
 }

@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from lakelog.annotations import TimeLike
+from lakelog.arguments import parse_table_name
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter.condition import Filter, parse_filter
@@ -17,6 +18,8 @@ from lakelog.format.types.schema import TableSchema
 from lakelog.options.declared.reads_and_writes import INCREMENTAL_BETWEEN
 from lakelog.options.values import ScanOptions
 from lakelog.reads.reading import State, check_columns, plan_files, resolve_state
+from lakelog.system_tables.registry import MARK
+from lakelog.system_tables.rows.read_optimized import READ_OPTIMIZED, list_top_levels
 
 _UTC_NAMES: Final = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00", "UTC+00:00", "Etc/GMT", "Universal", "Zulu"})
 
@@ -34,8 +37,29 @@ def resolve_spark_state(
     return resolve_state(snapshot_id, timestamp, options, tag)
 
 
+def find_table_and_levels(metastore: Metastore, name: str) -> tuple[TableInfo, tuple[int, ...]]:
+    """The table of a name, and for `database.table$ro` the levels that are read; none: all.
+
+    Raises:
+        InvalidArgument: It is no table's name.
+        NotFound: There is no such table.
+    """
+    base, mark, kind = name.partition(MARK)
+    if not mark or kind.casefold() != READ_OPTIMIZED.name:
+        return metastore.get_table(parse_table_name(name)), ()
+    info = metastore.get_table(parse_table_name(base))
+    return info, list_top_levels(info)
+
+
 def plan_read(
-    metastore: Metastore, info: TableInfo, state: State, condition: str | None, *, time_zone: str, strict: bool = False
+    metastore: Metastore,
+    info: TableInfo,
+    state: State,
+    condition: str | None,
+    *,
+    time_zone: str,
+    strict: bool = False,
+    levels: tuple[int, ...] = (),
 ) -> tuple[Plan, Filter | None]:
     """Requests the files to read.
 
@@ -46,11 +70,51 @@ def plan_read(
         condition: The condition of the wanted rows.
         time_zone: The session's time zone, in which Spark evaluates the condition.
         strict: A condition that lakelog does not understand is an error; else it excludes no files.
+        levels: Only files of these levels; none: of all.
 
     Returns:
         The plan, and the condition as lakelog resolves it on the plan's schema; None: it does not understand it.
     """
-    return plan_files(metastore, info, state, lambda schema: _parse(condition, schema, time_zone, strict))
+    return plan_files(
+        metastore, info, state, lambda schema: _parse(condition, schema.arrow, time_zone, strict), levels=levels
+    )
+
+
+def plan_pushed(
+    metastore: Metastore,
+    info: TableInfo,
+    state: State,
+    condition: str | None,
+    pushed: str | None,
+    levels: tuple[int, ...] = (),
+) -> tuple[Plan, Filter | None]:
+    """As `plan_read` with `strict`, for rows that Spark's own conditions also exclude files of.
+
+    Args:
+        metastore: Plans the read.
+        info: The table.
+        state: What to read; None: the newest snapshot.
+        condition: The user's condition, with lakelog's meaning.
+        pushed: What Spark pushed down; if lakelog does not understand it, it excludes no files.
+        levels: As of `plan_read`.
+    """
+
+    def parse(schema: TableSchema) -> Filter | None:
+        both = pushed if condition is None else None if pushed is None else f"({condition}) AND {pushed}"
+        found = _parse(both, schema.arrow, "UTC", strict=False)
+        return _parse(condition, schema.arrow, "UTC", strict=True) if found is None else found
+
+    return plan_files(metastore, info, state, parse, levels=levels)
+
+
+def means_the_same(condition: str | None, schema: TableSchema, time_zone: str) -> bool:
+    """Whether a condition means in Spark's time zone what it means in UTC, as lakelog understands it.
+
+    Raises:
+        InvalidArgument: lakelog does not understand it.
+    """
+    parsed = _parse(condition, schema.arrow, "UTC", strict=True)
+    return parsed is None or time_zone in _UTC_NAMES or not _depends_on_zone(condition or "", parsed)
 
 
 def check_spark_columns(columns: Sequence[str] | None, schema: TableSchema, table_name: str) -> tuple[str, ...]:
@@ -60,11 +124,16 @@ def check_spark_columns(columns: Sequence[str] | None, schema: TableSchema, tabl
     return check_columns(columns, schema, table_name)
 
 
-def _parse(condition: str | None, schema: TableSchema, time_zone: str, strict: bool) -> Filter | None:
+def understand_condition(condition: str | None, schema: pa.Schema, time_zone: str) -> str | None:
+    """The condition, if lakelog certainly means by it what Spark does in this time zone; None: no, or there is none."""
+    return None if _parse(condition, schema, time_zone, strict=False) is None else condition
+
+
+def _parse(condition: str | None, schema: pa.Schema, time_zone: str, strict: bool) -> Filter | None:
     if condition is None:
         return None
     try:
-        parsed = parse_filter(condition, schema.arrow)
+        parsed = parse_filter(condition, schema)
     except InvalidArgument:
         if strict:
             raise

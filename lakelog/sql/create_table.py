@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Final
 
 import pyarrow as pa
 
 from lakelog.errors import InvalidArgument
+from lakelog.format.filter.parameters import to_constant_text
 from lakelog.format.tables.table import TableName
+from lakelog.format.types.defaults import WRITE_DEFAULT_KEY, to_default_text, write_default
 from lakelog.format.types.schema import TableSchema
 from lakelog.format.types.sql_types import from_sql_type, to_sql_type
 from lakelog.options.registry import renew_values
 from lakelog.sql.statements import CreateTable, CreateTableAs, Name, Query
+from lakelog.sql.values import to_value
 from lakelog.sql.word_reader import WordReader
 
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _NOT_COLUMNS: Final = frozenset({"PRIMARY", "CONSTRAINT", "UNIQUE", "WATERMARK", "FOREIGN", "CHECK"})
 _NO_CONSTRAINTS: Final = (
-    "Columns have NOT NULL and COMMENT, and a table a PRIMARY KEY; no other constraints are possible."
+    "Columns have NOT NULL, DEFAULT and COMMENT, and a table a PRIMARY KEY; no other constraints are possible."
 )
 
 
@@ -166,12 +170,14 @@ def _take_column(reader: WordReader) -> tuple[pa.Field, bool]:
         data_type = from_sql_type(text)
     except InvalidArgument as error:
         reader.source.fail(start, f"Column '{name}': {error.message}")
-    nullable, comment, is_key = True, "", False
+    nullable, comment, is_key, default = True, "", False, None
     while True:
         if reader.accept("NOT", "NULL"):
             nullable = False
         elif reader.accept("COMMENT"):
             comment = reader.take_text("A comment")
+        elif reader.accept("DEFAULT"):
+            default = to_value(reader.source, reader.take_value(), pa.field(name, data_type))
         elif reader.accept("PRIMARY", "KEY"):
             is_key = True
             reader.accept("NOT", "ENFORCED")
@@ -179,7 +185,9 @@ def _take_column(reader: WordReader) -> tuple[pa.Field, bool]:
             break
     if reader.peek().word not in (",", ")"):
         reader.fail(f"The column ends here. {_NO_CONSTRAINTS}")
-    metadata = {b"comment": comment.encode()} if comment else None
+    metadata = {b"comment": comment.encode()} if comment else {}
+    if default is not None:
+        metadata[WRITE_DEFAULT_KEY] = to_default_text(pa.scalar(default, data_type), pa.field(name, data_type))
     return pa.field(name, data_type, nullable, metadata), is_key
 
 
@@ -253,6 +261,11 @@ _REFUSED_CLAUSES: Final = {
 
 def _column_text(field: pa.Field) -> str:
     text = f"{quote_name(field.name)} {to_sql_type(field.type)}" + ("" if field.nullable else " NOT NULL")
+    default = write_default(field)
+    if default is not None:
+        value = default.as_py()
+        shown = str(value) if isinstance(value, Decimal) else to_constant_text(value, field.name)
+        text += f" DEFAULT {shown}"
     comment = (field.metadata or {}).get(b"comment")
     return f"{text} COMMENT {quote_text(comment.decode())}" if comment else text
 

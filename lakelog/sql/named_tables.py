@@ -10,8 +10,10 @@ from lakelog.arguments import check_text
 from lakelog.errors import InvalidArgument, LakelogError, NotFound
 from lakelog.sdk.catalog_tables import CatalogTables
 from lakelog.sql.statements import Name
+from lakelog.system_tables.registry import MARK, OF_CATALOGS, SYSTEM_DATABASE
 
 if TYPE_CHECKING:
+    from lakelog.sdk.system_table import SystemTable
     from lakelog.sdk.tables.table import Table
 
 
@@ -44,6 +46,25 @@ class NamedTables:
                 reason=error.reason,
                 metadata=error.metadata,
             ) from error
+
+    def system_table(self, name: Name) -> SystemTable | None:
+        """The system table of a name, in any catalog; None: it names no system table.
+
+        Raises:
+            NotFound: There is no such system table, or no such table; names the nearest ones.
+        """
+        base, mark, kind = name.table.partition(MARK)
+        if mark:
+            return self.table(Name(name.database, base, name.catalog)).system_table(kind)
+        if (name.database or "").casefold() != SYSTEM_DATABASE:
+            return None
+        catalog = self.find_catalog(name)
+        if name.table.casefold() not in OF_CATALOGS:
+            with contextlib.suppress(NotFound):
+                # A database may have this name.
+                catalog.table(self._two_parts(name))
+                return None
+        return catalog.system_table(f"{SYSTEM_DATABASE}.{name.table}")
 
     def shown_name(self, name: Name, table: Table) -> str:
         """A table's name for people: with its catalog, if that is not the session's."""

@@ -11,24 +11,30 @@ from collections.abc import Callable
 from typing import Final
 
 from lakelog.format.filter.syntax import Syntax
+from lakelog.sql.alter_columns import parse_column_changes
 from lakelog.sql.call_syntax import parse_call
 from lakelog.sql.create_table import parse_create_table, take_options
 from lakelog.sql.dialect import read_options
 from lakelog.sql.grant_syntax import parse_grant, parse_revoke, parse_show_grants
+from lakelog.sql.row_changes.syntax import parse_delete, parse_merge, parse_truncate, parse_update
 from lakelog.sql.statements import (
+    AlterColumns,
     AlterOptions,
     CreateDatabase,
     CreateTableAs,
+    Delete,
     DescribeTable,
     DropDatabase,
     DropTable,
     Explain,
     Insert,
+    Merge,
     Query,
     ShowCreateTable,
     ShowDatabases,
     ShowTables,
     Statement,
+    Update,
     UseDatabase,
     Values,
 )
@@ -36,16 +42,10 @@ from lakelog.sql.word_reader import WordReader
 
 _SUPPORTED: Final = (
     "CREATE DATABASE, DROP DATABASE, SHOW DATABASES, SHOW TABLES, USE, CREATE TABLE, DROP TABLE, ALTER TABLE ... SET, "
-    "ALTER TABLE ... RESET, DESCRIBE, SHOW CREATE TABLE, INSERT INTO, INSERT OVERWRITE, EXPLAIN, CALL, "
+    "ALTER TABLE ... RESET, ALTER TABLE ... ADD, DROP, RENAME and ALTER COLUMN, COMMENT ON TABLE, DESCRIBE, "
+    "SHOW CREATE TABLE, INSERT INTO, INSERT OVERWRITE, DELETE FROM, UPDATE, MERGE INTO, TRUNCATE TABLE, EXPLAIN, CALL, "
     "GRANT, REVOKE, SHOW GRANTS and SELECT"
 )
-_OTHER_WAYS: Final = {
-    "DELETE": "Rows are deleted by their keys with the SDK: table.delete(keys).",
-    "UPDATE": "Rows are changed by writing them again: INSERT INTO, or table.upsert(rows) of the SDK.",
-    "MERGE": "Rows of a table with a primary key are merged when they are written: INSERT INTO, or table.upsert(rows).",
-    "TRUNCATE": "A table is emptied with the SDK: table.overwrite(no_rows).",
-}
-
 _NOT_CREATED: Final = {
     "OR": " Nothing is replaced by it: DROP TABLE first, or empty the table by INSERT OVERWRITE.",
     "VIEW": " There are no views in this version: use WITH in the query.",
@@ -74,8 +74,7 @@ def parse_statement(sql: str) -> Statement:
         return Query(sql)
     parse = _STATEMENTS.get(first.word)
     if parse is None:
-        # A message that already names another way needs no list of statements.
-        reader.fail(_OTHER_WAYS.get(first.word) or f"There is no such statement. Statements are {_SUPPORTED}.")
+        reader.fail(f"There is no such statement. Statements are {_SUPPORTED}.")
     reader.take()
     return parse(reader)
 
@@ -159,8 +158,10 @@ def _parse_explain(reader: WordReader) -> Statement:
     # Blanks replace EXPLAIN, so that errors show their place in the original text.
     before = re.sub(r"[^\n]", " ", reader.source.text[: start.start])
     statement = None if start.kind == "end" else parse_statement(before + reader.rest_as_query())
-    if not isinstance(statement, Query | Insert | CreateTableAs):
-        reader.fail("EXPLAIN is followed by SELECT, INSERT or CREATE TABLE ... AS SELECT.", start)
+    if not isinstance(statement, Query | Insert | CreateTableAs | Delete | Update | Merge):
+        reader.fail(
+            "EXPLAIN is followed by SELECT, INSERT, DELETE, UPDATE, MERGE or CREATE TABLE ... AS SELECT.", start
+        )
     return Explain(statement)
 
 
@@ -183,7 +184,9 @@ def _parse_alter(reader: WordReader) -> Statement:
         reader.expect_end("ALTER TABLE ... SET")
         return AlterOptions(name, set=options)
     if not (reader.accept("RESET") or reader.accept("UNSET", "TBLPROPERTIES")):
-        reader.fail("Only options can be altered in this version: SET ('key' = 'value') or RESET ('key').")
+        changes = parse_column_changes(reader)
+        reader.expect_end("ALTER TABLE")
+        return AlterColumns(name, changes, source=reader.source)
     reader.expect("(", then="RESET takes keys in parentheses, as in RESET ('file.compression').")
     keys = [reader.take_text("The key of an option")]
     while reader.accept(","):
@@ -191,6 +194,19 @@ def _parse_alter(reader: WordReader) -> Statement:
     reader.expect(")", then="Keys are separated by commas.")
     reader.expect_end("ALTER TABLE ... RESET")
     return AlterOptions(name, unset=tuple(keys))
+
+
+def _parse_comment(reader: WordReader) -> Statement:
+    reader.expect("ON", then="A table's comment is set by COMMENT ON TABLE shop.orders IS 'text'.")
+    if not reader.accept("TABLE"):
+        reader.fail(
+            "COMMENT ON is followed by TABLE. A column's comment is set by ALTER TABLE ... ALTER COLUMN ... COMMENT."
+        )
+    name = reader.take_name()
+    reader.expect("IS", then="The comment follows IS.")
+    comment = "" if reader.accept("NULL") else reader.take_text("A comment")
+    reader.expect_end("COMMENT ON TABLE")
+    return AlterColumns(name, comment=comment)
 
 
 def _parse_describe(reader: WordReader) -> Statement:
@@ -267,8 +283,15 @@ _STATEMENTS: Final[dict[str, Callable[[WordReader], Statement]]] = {
     "DESCRIBE": _parse_describe,
     "DESC": _parse_describe,
     "INSERT": _parse_insert,
+    "COMMENT": _parse_comment,
+    "DELETE": parse_delete,
+    "UPDATE": parse_update,
+    "MERGE": parse_merge,
+    "TRUNCATE": parse_truncate,
     "CALL": parse_call,
     "GRANT": parse_grant,
     "REVOKE": parse_revoke,
     "EXPLAIN": _parse_explain,
 }
+STATEMENT_WORDS: Final = frozenset(_STATEMENTS)
+"""The first words of all statements except queries."""

@@ -13,29 +13,41 @@ from lakelog.annotations import Parameters
 from lakelog.arguments import check_text
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter.parameters import bind_parameters
+from lakelog.format.types.defaults import write_default
+from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.frames import to_pandas, to_polars
-from lakelog.options.declared.reads_and_writes import COMMIT_USER, DYNAMIC_PARTITION_OVERWRITE
-from lakelog.options.values import WriteOptions
+from lakelog.options.declared.reads_and_writes import DYNAMIC_PARTITION_OVERWRITE
 from lakelog.sdk.grants import Grants
 from lakelog.sdk.html_table import to_html
+from lakelog.sql.alter_columns import resolve_defaults
 from lakelog.sql.create_as import create_table_as
 from lakelog.sql.create_table import to_create_sql
 from lakelog.sql.named_tables import NamedTables
 from lakelog.sql.parser import parse_statement
 from lakelog.sql.procedures import run_call
-from lakelog.sql.query.system_tables import describe_columns
+from lakelog.sql.row_changes.running import (
+    describe_counts,
+    read_write_options,
+    run_delete,
+    run_merge,
+    run_truncate,
+    run_update,
+)
 from lakelog.sql.statements import (
+    AlterColumns,
     AlterOptions,
     Call,
     CreateDatabase,
     CreateTable,
     CreateTableAs,
+    Delete,
     DescribeTable,
     DropDatabase,
     DropTable,
     Explain,
     GrantTo,
     Insert,
+    Merge,
     Name,
     Query,
     RevokeFrom,
@@ -44,14 +56,18 @@ from lakelog.sql.statements import (
     ShowGrants,
     ShowTables,
     Statement,
+    Truncate,
+    Update,
     UseDatabase,
     Values,
 )
 from lakelog.sql.values import to_rows, to_value
 from lakelog.sql.word_reader import to_source
+from lakelog.system_tables.metadata.definition import describe_columns
 from lakelog.writes.commit_options import CommitOptions, Guards, read_guards
 from lakelog.writes.ingest import to_batches
 from lakelog.writes.overwrite import to_static_partition
+from lakelog.writes.row_changes.merging import RowCounts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,15 +86,17 @@ class SqlResult:
     Args:
         message: What was done, in one sentence; empty for a statement that returns rows.
         rows: The rows of a SELECT, SHOW, DESCRIBE or CALL; None for a statement that returns none.
-        table: The full name of the table that an INSERT wrote to, with the catalog if that is not the session's; None
+        table: The full name of the table that a statement wrote to, with the catalog if that is not the session's; None
             for all else.
-        snapshot_id: The snapshot that an INSERT made; None for all else, and if there were no rows.
+        snapshot_id: The snapshot that it made; None for all else, and if there were no rows.
+        changed: How many rows a DELETE, UPDATE, MERGE or TRUNCATE has updated, deleted and inserted; None for all else.
     """
 
     message: str = ""
     rows: pa.Table | None = None
     table: str | None = None
     snapshot_id: int | None = None
+    changed: RowCounts | None = None
 
     def to_arrow(self) -> pa.Table:
         """The rows as a pyarrow table.
@@ -146,6 +164,8 @@ class SqlSession(NamedTables):
                 return SqlResult(rows=run_query(self, statement.sql).read_all())
             case Insert():
                 return self._insert(statement)
+            case Delete() | Update() | Merge() | Truncate():
+                return self._change_rows(statement)
             case Call():
                 return SqlResult(rows=run_call(self, statement))
             case CreateTable():
@@ -157,9 +177,10 @@ class SqlSession(NamedTables):
             case AlterOptions():
                 table = self.table(statement.name).alter(set=statement.set, unset=statement.unset)
                 return SqlResult(f"Options of {self.shown_name(statement.name, table)} changed.")
+            case AlterColumns():
+                return self._alter_columns(statement)
             case DescribeTable():
-                described = describe_columns(self.table(statement.name).info.schema)
-                return SqlResult(rows=described.drop_columns(["schema_id", "field_id"]))
+                return SqlResult(rows=self._describe(statement.name))
             case ShowCreateTable():
                 table = self.table(statement.name)
                 return SqlResult(rows=pa.table({"statement": [create_sql_of(table)]}))
@@ -178,6 +199,13 @@ class SqlSession(NamedTables):
                 return SqlResult(rows=explain(self, statement))
             case _:
                 return self._run_on_database(statement)
+
+    def _describe(self, name: Name) -> pa.Table:
+        system_table = self.system_table(name)
+        if system_table is None:
+            return describe_columns(self.table(name).info.schema).drop_columns(["schema_id", "field_id"])
+        schema = TableSchema(0, assign_field_ids(system_table.schema))
+        return describe_columns(schema).drop_columns(["schema_id", "field_id"])
 
     def _run_on_grants(self, statement: GrantTo | RevokeFrom | ShowGrants) -> SqlResult:
         grants = Grants(self.catalog.metastore)
@@ -229,6 +257,17 @@ class SqlSession(NamedTables):
         )
         return SqlResult(f"Table {table.name} {'exists now' if statement.if_not_exists else 'created'}.")
 
+    def _alter_columns(self, statement: AlterColumns) -> SqlResult:
+        table = self.table(statement.name)
+        changes = statement.changes
+        if statement.source is not None:
+            changes = resolve_defaults(statement.source, changes, table.info.schema)
+        altered = table.alter(columns=changes, comment=statement.comment)
+        shown = self.shown_name(statement.name, table)
+        if not changes:
+            return SqlResult(f"The comment of {shown} changed.")
+        return SqlResult(f"Columns of {shown} changed: schema {altered.info.schema.schema_id}.")
+
     def _create_table_as(self, statement: CreateTableAs) -> SqlResult:
         name = self.full_name(statement.name)
         made = create_table_as(self, name, statement)
@@ -245,8 +284,8 @@ class SqlSession(NamedTables):
     def _insert(self, statement: Insert) -> SqlResult:
         table = self.table(statement.name)
         partition = self._partition_values(table, statement)
-        fields = _target_fields(table, statement.columns, partition)
-        options = _write_options(statement)
+        fields = target_fields(table, statement.columns, partition)
+        options = read_write_options(statement.options, "INSERT")
         guards = read_guards(options)
         read: dict[str, int] = {}
         if isinstance(statement.rows, Values):
@@ -272,6 +311,24 @@ class SqlSession(NamedTables):
         message = f"Snapshot {result.snapshot_id} of {shown} written."
         return SqlResult(message, table=shown, snapshot_id=result.snapshot_id)
 
+    def _change_rows(self, statement: Delete | Update | Merge | Truncate) -> SqlResult:
+        match statement:
+            case Delete():
+                table, done = run_delete(self, statement)
+            case Update():
+                table, done = run_update(self, statement)
+            case Merge():
+                table, done = run_merge(self, statement)
+            case Truncate():
+                table, done = run_truncate(self, statement)
+        name = statement.name if isinstance(statement, Truncate) else statement.table.name
+        shown = self.shown_name(name, table)
+        snapshot_id = done.result.snapshot_id
+        if snapshot_id is None:
+            return SqlResult(f"No row of {shown} was changed.", table=shown, changed=done.counts)
+        message = f"Snapshot {snapshot_id} of {shown} written: {describe_counts(done.counts)}."
+        return SqlResult(message, table=shown, snapshot_id=snapshot_id, changed=done.counts)
+
     def _partition_values(self, table: Table, statement: Insert) -> dict[str, Any]:
         if not statement.partition:
             return {}
@@ -294,13 +351,7 @@ class SqlSession(NamedTables):
         from lakelog.sql.query.duckdb_query import run_query
 
         reader = run_query(self, query.sql, read)
-        if len(reader.schema) != len(fields):
-            names = ", ".join(field.name for field in fields)
-            given = "1 column" if len(reader.schema) == 1 else f"{len(reader.schema)} columns"
-            raise InvalidArgument(
-                f"The query returns {given} for {len(fields)} ({names}). Select one for each, or name the columns "
-                "after the table."
-            )
+        check_column_count(len(reader.schema), fields)
         named = pa.schema([_to_given(given, field) for given, field in zip(reader.schema, fields, strict=True)])
         batches = (
             pa.RecordBatch.from_arrays(
@@ -328,24 +379,34 @@ def create_sql_of(table: Table) -> str:
     return to_create_sql(TableName(database, name), table.info.schema, options=table.options, comment=table.comment)
 
 
-def _write_options(statement: Insert) -> WriteOptions:
-    options = WriteOptions(statement.options)
-    if options.get(COMMIT_USER) is not None:
-        raise InvalidArgument(
-            f"'{COMMIT_USER.key}' needs an identifier for each write, and INSERT cannot give one. Write with the SDK "
-            "(writer= and identifier=), or leave the option out.",
-            metadata={"option": COMMIT_USER.key},
-        )
-    return options
-
-
 def _to_given(given: pa.Field, target: pa.Field) -> pa.Field:
     """The type in which a query's column is written: a decimal (1.5) becomes the nearest DOUBLE, as in VALUES."""
     is_decimal = pa.types.is_decimal(given.type) and pa.types.is_floating(target.type)
     return pa.field(target.name, target.type if is_decimal else given.type)
 
 
-def _target_fields(table: Table, columns: tuple[str, ...], partition: Mapping[str, Any]) -> list[pa.Field]:
+def check_column_count(count: int, fields: Sequence[pa.Field]) -> None:
+    """Checks that a query returns a column for each of those that INSERT writes; raises InvalidArgument."""
+    if count != len(fields):
+        names = ", ".join(field.name for field in fields)
+        given = "1 column" if count == 1 else f"{count} columns"
+        raise InvalidArgument(
+            f"The query returns {given} for {len(fields)} ({names}). Select one for each, or name the columns after "
+            "the table."
+        )
+
+
+def target_fields(table: Table, columns: tuple[str, ...], partition: Mapping[str, Any]) -> list[pa.Field]:
+    """The columns that an INSERT writes, in the order of its rows.
+
+    Args:
+        table: The table.
+        columns: Those that the statement names; none: all.
+        partition: Columns with a value of the statement.
+
+    Raises:
+        InvalidArgument: A column does not exist, is named twice, or is left out.
+    """
     schema = table.info.schema.arrow
     if not columns:
         return [field for field in schema if field.name not in partition]
@@ -362,11 +423,12 @@ def _target_fields(table: Table, columns: tuple[str, ...], partition: Mapping[st
         if field in fields or field.name in partition:
             raise InvalidArgument(f"Column '{field.name}' is written twice. Name each once.", metadata={"column": name})
         fields.append(field)
-    missing = [field.name for field in schema if field not in fields and field.name not in partition]
+    given = {*partition, *(field.name for field in fields)}
+    missing = [field.name for field in schema if field.name not in given and write_default(field) is None]
     if missing:
         raise InvalidArgument(
-            f"INSERT leaves out {', '.join(missing[:50])} of {table.name}. Name all columns, and give NULL (DEFAULT, "
-            "in VALUES) where there is no value.",
+            f"INSERT leaves out {', '.join(missing[:50])} of {table.name}. Name all columns without a default, and "
+            "give NULL (DEFAULT, in VALUES) where there is no value.",
             reason="SCHEMA_MISMATCH",
             metadata={"column": missing[0]},
         )

@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from lakelog.format.filter.syntax import Syntax
 from lakelog.format.filter.tokens import Source
+from lakelog.format.types.column_changes import ColumnChange
+from lakelog.writes.row_changes.clauses import Assignments, Clause
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,23 @@ class AlterOptions:
 
 
 @dataclass(frozen=True)
+class AlterColumns:
+    """ALTER TABLE ... ADD, DROP, RENAME or ALTER COLUMN, or COMMENT ON TABLE.
+
+    Args:
+        name: The table.
+        changes: In their order; the default of a `SetDefault` is as it was written.
+        comment: The table's new comment; None: it stays.
+        source: The text that contains the defaults.
+    """
+
+    name: Name
+    changes: tuple[ColumnChange, ...] = ()
+    comment: str | None = None
+    source: Source | None = None
+
+
+@dataclass(frozen=True)
 class DescribeTable:
     """DESCRIBE."""
 
@@ -216,10 +235,68 @@ class Insert:
 
 
 @dataclass(frozen=True)
+class ChangedTable:
+    """The table that UPDATE, DELETE and MERGE change.
+
+    Args:
+        name: Its name.
+        alias: Its name in expressions; None: that of the table.
+        options: The options of the write, from a hint after its name.
+    """
+
+    name: Name
+    alias: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Delete:
+    """DELETE FROM; without a condition all rows."""
+
+    table: ChangedTable
+    where: str | None = None
+
+
+@dataclass(frozen=True)
+class Update:
+    """UPDATE; without a condition all rows."""
+
+    table: ChangedTable
+    set: Assignments
+    where: str | None = None
+
+
+@dataclass(frozen=True)
+class Merge:
+    """MERGE INTO.
+
+    Args:
+        table: The table.
+        source: The query for the rows that it is compared with.
+        source_names: Their names in expressions.
+        on: Which rows belong together.
+        clauses: What happens to them, in order.
+    """
+
+    table: ChangedTable
+    source: Query
+    source_names: tuple[str, ...]
+    on: str
+    clauses: tuple[Clause, ...]
+
+
+@dataclass(frozen=True)
+class Truncate:
+    """TRUNCATE TABLE."""
+
+    name: Name
+
+
+@dataclass(frozen=True)
 class Explain:
     """EXPLAIN of a statement that reads or writes rows."""
 
-    statement: Query | Insert | CreateTableAs
+    statement: Query | Insert | CreateTableAs | Delete | Update | Merge
 
 
 @dataclass(frozen=True)
@@ -257,12 +334,17 @@ Statement = (
     | CreateTableAs
     | DropTable
     | AlterOptions
+    | AlterColumns
     | DescribeTable
     | ShowCreateTable
     | GrantTo
     | RevokeFrom
     | ShowGrants
     | Insert
+    | Delete
+    | Update
+    | Merge
+    | Truncate
     | Explain
     | Call
     | Query

@@ -23,6 +23,7 @@ from lakelog.format.filter.syntax import Syntax
 from lakelog.format.filter.tokens import Source
 from lakelog.format.filter.tree import Constant
 from lakelog.format.filter.types import cast_constant, family, type_name
+from lakelog.format.types.defaults import write_default
 from lakelog.sql.statements import Values
 from lakelog.time_parsing import DAY_US, parse_date, parse_timestamp
 
@@ -66,9 +67,10 @@ def to_value(source: Source, syntax: Syntax, field: pa.Field) -> Any:
         InvalidArgument: It does not fit; shows the place.
     """
     if syntax.kind == "default":
-        if not field.nullable:
+        default = write_default(field)
+        if default is None and not field.nullable:
             _fail(source, syntax, field, "It has no default, and the column is NOT NULL. Give a value")
-        return None
+        return None if default is None else default.as_py()
     if pt.is_nested(field.type):
         return _nested_value(source, syntax, field)
     if syntax.kind == "call" and syntax.value.lower() in _NESTED:

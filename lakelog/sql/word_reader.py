@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, NoReturn
 
 from lakelog.format.filter.syntax import ExpressionParser, Syntax
@@ -43,6 +44,11 @@ class WordReader:
         """The next words in upper case."""
         return tuple(token.word for token in self._tokens[self._next : self._next + count])
 
+    @property
+    def previous_end(self) -> int:
+        """The place after the word that was taken last."""
+        return self._tokens[self._next - 1].end if self._next else 0
+
     def take(self) -> Token:
         """Takes the next word."""
         token = self._tokens[self._next]
@@ -80,13 +86,19 @@ class WordReader:
         """Takes a table's name, with or without its database and catalog."""
         first = self.take_identifier("a table")
         if not self.accept("."):
-            return Name(None, first)
+            return self._with_system_table(Name(None, first))
         name = Name(first, self.take_identifier("a table"))
         if self.accept("."):
             name = Name(name.table, self.take_identifier("a table"), first)
         if self.peek().word == ".":
             self.fail("A table's name has at most three parts: catalog.database.table.")
-        return name
+        return self._with_system_table(name)
+
+    def _with_system_table(self, name: Name) -> Name:
+        """The name with `$files` or so, if that comes next."""
+        if not self.accept("$"):
+            return name
+        return replace(name, table=f"{name.table}${self.take_identifier('a system table')}")
 
     def take_identifiers(self, what: str) -> tuple[str, ...]:
         """Takes names in parentheses."""
@@ -110,6 +122,42 @@ class WordReader:
         self._next = parser.position
         return syntax
 
+    def take_expression(self, what: str, *until: str) -> str:
+        """Takes an expression's text up to one of some words outside of it, or to the end of the statement.
+
+        Args:
+            what: What it is, for messages.
+            until: The words in upper case; inside parentheses and CASE they belong to the expression.
+        """
+        start = end = self.peek().start
+        depth = 0
+        while (token := self.peek()).kind != "end":
+            if depth == 0 and (token.word in until or token.word in (";", ")")):
+                break
+            depth += _EXPRESSION_DEPTHS.get(token.word, 0)
+            end = token.end
+            self._next += 1
+        if end == start:
+            self.fail(f"{what} is expected.")
+        return self.source.text[start:end]
+
+    def take_parenthesised(self, what: str) -> str:
+        """Takes a text in parentheses, without them; hints in it belong to it."""
+        opening = self.peek()
+        self.expect("(", then=what)
+        start, depth = self.peek().start, 1
+        while depth:
+            token = self.take()
+            depth += {"(": 1, ")": -1}.get(token.word, 0)
+        self._hints = [hint for hint in self._hints if not opening.start < hint.start < token.start]
+        return self.source.text[start : token.start]
+
+    def take_alias(self, *keywords: str) -> str | None:
+        """Takes another name for what stands before, with or without AS; None: a keyword or the end follows."""
+        if not self.accept("AS") and (self.peek().word in keywords or self.peek().kind not in ("name", "quoted")):
+            return None
+        return self.take_identifier("an alias")
+
     def take_type(self) -> tuple[str, int]:
         """Takes a type's text up to a word that cannot belong to it; returns the text and its place."""
         start = end = self.peek().start
@@ -129,7 +177,7 @@ class WordReader:
 
     def accept_hint(self) -> Token | None:
         """Takes a hint if it comes next; None: there is none."""
-        before = self._tokens[self._next - 1].end if self._next else 0
+        before = self.previous_end
         found = next((hint for hint in self._hints if before <= hint.start < self.peek().start), None)
         if found is not None:
             self._hints.remove(found)
@@ -148,6 +196,7 @@ class WordReader:
 
 
 _AFTER_TYPE: Final = frozenset(
-    {"NOT", "NULL", "COMMENT", "PRIMARY", "DEFAULT", "GENERATED", "CHECK", "REFERENCES", "UNIQUE"}
+    {"NOT", "NULL", "COMMENT", "PRIMARY", "DEFAULT", "GENERATED", "CHECK", "REFERENCES", "UNIQUE", "FIRST", "AFTER"}
 )
+_EXPRESSION_DEPTHS: Final = {"(": 1, "[": 1, "CASE": 1, ")": -1, "]": -1, "END": -1}
 _DEPTHS: Final = {"(": 1, "<": 1, ")": -1, ">": -1}

@@ -17,9 +17,9 @@ import pyarrow.json as pj
 
 from lakelog.format.tables.snapshot import LogContent
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
-from lakelog.sdk.listings import list_snapshots
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
+from lakelog.system_tables.metadata.listings import list_snapshots
 from lakelog.testing.log_history import (
     RECORDS_SCHEMA,
     ROWS_SCHEMA,

@@ -7,9 +7,11 @@ bounded, so two programs that change the same rows without pause get an error an
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from lakelog.client.connection.retry import RetryPolicy
+from lakelog.clock import Clock
 from lakelog.context import Context
 from lakelog.errors import CommitConflict, SnapshotExpired
 from lakelog.format.commit.guards import CHANGED_SINCE, GUARD_EXPIRED
@@ -25,7 +27,15 @@ _OWN_REASONS: Final = (INPUT_GONE, "FILES_NOT_LIVE", "SCHEMA_CHANGED")
 """Reasons of a conflict over what was read, and never over what a user guards."""
 
 
-def run_again(context: Context, commit: CommitOptions, do: Callable[[], T]) -> T:
+@dataclass(frozen=True)
+class Pauses:
+    """What the waits between tries need: a clock, and a random number in [0, 1)."""
+
+    clock: Clock
+    rng: Callable[[], float]
+
+
+def run_again(context: Context | Pauses, commit: CommitOptions, do: Callable[[], T]) -> T:
     """Calls a function that reads and commits, again if another commit changed what it has read. Blocks.
 
     Args:

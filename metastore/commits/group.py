@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -55,6 +55,7 @@ from lakelog.format.commit.totals import check_totals
 from lakelog.format.commit.writer_names import is_of_job
 from lakelog.format.jobs.job import CHANGELOG, CHANGELOG_PRIORITY, DueJob
 from lakelog.format.tables.snapshot import ChangelogState, Snapshot, SnapshotKind
+from lakelog.format.types.schema import TableSchema
 
 from ..heavy_work import WorkThreads
 from ..logs.publishing import resolve_sent
@@ -212,6 +213,7 @@ async def _load_facts(
     compactions: dict[str, CompactionFacts] = {}
     changes: dict[str, Sequence[BucketChange]] = {}
     bases: dict[str, str] = {}
+    schemas: dict[str, Mapping[int, TableSchema]] = {}
     writers: dict[str, WriterFacts] = {}
     for change in request.changes:
         head = facts.heads.get(change.table_uuid)
@@ -225,6 +227,9 @@ async def _load_facts(
             files[change.table_uuid] = await transaction.find_files(head.table_id, change.remove.file_ids)
         if change.base_snapshot_uuid:
             bases[change.table_uuid] = await find_uuid(transaction, head, change.base_snapshot_id or 0)
+        if change.schema_id != head.schema_id:
+            versions = [change.schema_id, head.schema_id]
+            schemas[change.table_uuid] = await transaction.find_schemas(head.table_id, versions)
         if change.groups:
             compactions[change.table_uuid] = await load_compaction(transaction, head, change, partitions)
         if change.unchanged_buckets and change.base_snapshot_id is not None:
@@ -252,6 +257,7 @@ async def _load_facts(
         guards=guards,
         touched=touched,
         bases=bases,
+        schemas=schemas,
     )
 
 

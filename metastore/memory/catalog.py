@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from lakelog.clock import Clock
 from lakelog.format.commit.epochs import EPOCH_STEP, make_epoch
@@ -88,8 +89,21 @@ class MemoryCatalog(CatalogTransaction):
     async def set_options(self, table_id: int, options: Mapping[str, str]) -> None:
         self._journal.set(self._table(table_id), "options", dict(options))
 
+    async def set_comment(self, table_id: int, comment: str) -> None:
+        table = self._table(table_id)
+        self._journal.set(table, "new", replace(table.new, comment=comment))
+
+    async def add_schema(self, table_id: int, schema: TableSchema) -> None:
+        table = self._table(table_id)
+        self._journal.append(table.schemas, schema)
+        self._journal.set(table, "head", replace(table.head, schema_id=schema.schema_id))
+
     async def list_schemas(self, table_id: int) -> list[TableSchema]:
         return list(self._table(table_id).schemas)
+
+    async def find_schemas(self, table_id: int, schema_ids: Sequence[int]) -> dict[int, TableSchema]:
+        wanted = set(schema_ids)
+        return {each.schema_id: each for each in self._table(table_id).schemas if each.schema_id in wanted}
 
     def _live(self) -> list[StoredTable]:
         return [table for table in self._state.tables if table.dropped_at_ms is None]

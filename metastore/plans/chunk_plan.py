@@ -24,12 +24,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.errors import Unavailable
+from lakelog.format.tables.files import STATISTICS_FIELD
 from lakelog.recently_used import RecentlyUsed
 
 from ..heavy_work import WorkThreads
 from ..store.records import Chunk
 from ..store.transaction import Store, Transaction, run_transaction
-from .entries import STATISTICS_FIELD, read_entries, sort_entries
+from .entries import read_entries, sort_entries
 from .file_filter import FileFilter
 from .parts import PlanChunkData, slice_entries, stream_sorted
 
@@ -84,11 +85,12 @@ class ChunkPlan:
                 for part, entries in zip(batch, await _load_entries(store, cache, batch), strict=True):
                     yield PlanChunkData(entries, part.without + removed)
                     removed = ()
-        async for chunk in stream_sorted(extras[-1], threads):
+        async for chunk in stream_sorted(extras[-1], threads, with_statistics=self.wanted.with_statistics):
             yield chunk
 
     def _is_sent_as_it_is(self, parts: Sequence[Chunk], inside: pa.Table) -> bool:
-        if inside.num_rows or not self.wanted.wants_all:
+        # Statistics are stored apart from the entries.
+        if inside.num_rows or not self.wanted.wants_all or self.wanted.with_statistics:
             return False
         return max(part.max_added for part in parts) <= self.snapshot_id
 
@@ -124,7 +126,8 @@ class ChunkPlan:
             if len(known):
                 stays = pc.and_not(stays, pc.is_in(entries.column("file_id"), value_set=known))
             tables.insert(0, self.wanted.select_packed(entries.filter(stays)))
-        return slice_entries(sort_entries(pa.concat_tables(tables)))
+        ordered = sort_entries(pa.concat_tables(tables))
+        return slice_entries(ordered, with_statistics=self.wanted.with_statistics)
 
 
 def _split(extra: pa.Table, bounds: Sequence[int]) -> list[pa.Table]:

@@ -6,12 +6,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakelog.format.tables.files import FILE_SCHEMA
-
-STATISTICS_FIELD: Final = pa.field("statistics", pa.binary())
+from lakelog.format.tables.files import FILE_SCHEMA, STATISTICS_FIELD
 
 ENTRY_SCHEMA: Final = FILE_SCHEMA.append(STATISTICS_FIELD)
-"""Entries with their encoded statistics (`statistics.py`)."""
+"""Entries with their encoded statistics."""
 
 _SORT_KEYS: Final = [
     ("partition", "ascending"),

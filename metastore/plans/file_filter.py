@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,15 +12,16 @@ import pyarrow.compute as pc
 
 from lakelog.format.commit.facts import TableHead
 from lakelog.format.keys.parts import split_key
+from lakelog.format.tables.packed_statistics import decode_column
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.prune import ColumnBounds, PreparedPredicate
-from lakelog.format.types.schema import TableSchema
+from lakelog.format.types.schema import TableSchema, field_id
 
 from ..heavy_work import LIGHT, WorkThreads
 from ..store.records import FileQuery
 from ..store.transaction import Transaction
 from ..tables.partitions import partition_types
-from .statistics import decode_column
+from .older_files import adapt_bounds
 
 _NULL_PART: Final = b"\x00"
 
@@ -45,7 +46,9 @@ class FileFilter:
         predicate: A row must possibly match this; None: no condition.
         partition_types: Types of the partition columns.
         partition_ids: Field ids of the partition columns.
-        statistic_ids: Field ids of the columns whose statistics may leave out single files.
+        statistic_columns: The columns, by id, whose statistics may leave out single files.
+        levels: Only files of these; None: of all.
+        with_statistics: The plan lists the statistics of its files.
     """
 
     table_id: int
@@ -56,7 +59,9 @@ class FileFilter:
     predicate: PreparedPredicate | None
     partition_types: tuple[pa.DataType, ...]
     partition_ids: tuple[int, ...]
-    statistic_ids: frozenset[int]
+    statistic_columns: Mapping[int, pa.Field]
+    levels: frozenset[int] | None = None
+    with_statistics: bool = False
 
     @property
     def surely_empty(self) -> bool:
@@ -69,6 +74,7 @@ class FileFilter:
         return (
             self.partitions is None
             and self.buckets is None
+            and self.levels is None
             and self.first_key is None
             and self.last_key is None
             and self.predicate is None
@@ -94,6 +100,7 @@ class FileFilter:
             removed_until=removed_until,
             partitions=self.partitions,
             buckets=self.buckets,
+            levels=self.levels,
             first_key=self.first_key,
             last_key=self.last_key,
             with_statistics=self.needs_statistics,
@@ -102,8 +109,8 @@ class FileFilter:
 
     @property
     def needs_statistics(self) -> bool:
-        """Whether statistics of files can leave any out."""
-        return bool(self.statistic_ids)
+        """Whether statistics of files can leave any out, or the plan lists them."""
+        return self.with_statistics or bool(self.statistic_columns)
 
     def weigh(self, entries: int) -> int:
         """How many items the test of some entries counts as (`WorkThreads.run`)."""
@@ -119,10 +126,12 @@ class FileFilter:
         if self.predicate is None or not entries.num_rows:
             return entries
         columns = self._partition_bounds(entries)
-        if self.needs_statistics:
-            statistics = entries.column("statistics").combine_chunks()
-            columns |= {field_id: decode_column(statistics, field_id) for field_id in self.statistic_ids}
         row_count = entries.column("row_count").combine_chunks()
+        if self.statistic_columns:
+            statistics = entries.column("statistics").combine_chunks()
+            schema_ids = entries.column("schema_id").combine_chunks()
+            for column_id, column in self.statistic_columns.items():
+                columns[column_id] = adapt_bounds(decode_column(statistics, column_id), column, schema_ids, row_count)
         mask = self.predicate.may_match(columns, row_count)
         return entries if mask.all() else entries.filter(pa.array(mask))
 
@@ -135,6 +144,9 @@ class FileFilter:
         if self.buckets is not None:
             wanted = pa.array(sorted(self.buckets), pa.int32())
             conditions.append(pc.is_in(entries.column("bucket"), value_set=wanted))
+        if self.levels is not None:
+            wanted = pa.array(sorted(self.levels), pa.int32())
+            conditions.append(pc.is_in(entries.column("level"), value_set=wanted))
         if self.first_key is not None:
             conditions.append(pc.fill_null(pc.greater_equal(entries.column("max_key"), self.first_key), True))
         if self.last_key is not None:
@@ -150,10 +162,10 @@ class FileFilter:
         bounds = partition_bounds(encoded.dictionary.to_pylist(), self.partition_types, self.partition_ids)
         rows = entries.column("row_count").combine_chunks()
         result = {}
-        for field_id, of_partition in bounds.items():
+        for column_id, of_partition in bounds.items():
             low = of_partition.min_value.take(encoded.indices)
             is_null = of_partition.null_count.take(encoded.indices)
-            result[field_id] = ColumnBounds(low, low, pc.multiply(is_null, rows))
+            result[column_id] = ColumnBounds(low, low, pc.multiply(is_null, rows))
         return result
 
 
@@ -207,7 +219,7 @@ async def make_filter(
     Args:
         tx: A transaction.
         head: The table's head.
-        schema: The table's schema.
+        schema: The schema of the plan: the predicate's values are encoded with its types.
         request: The request.
         matches: The known results for partitions; None: the request has no predicate.
 
@@ -242,18 +254,20 @@ async def make_filter(
         predicate=None if matches is None else matches.predicate,
         partition_types=types,
         partition_ids=partition_ids,
-        statistic_ids=statistic_ids,
+        statistic_columns={field_id(field): field for field in schema.arrow if field_id(field) in statistic_ids},
+        levels=frozenset(request.levels) or None,
+        with_statistics=request.with_statistics,
     )
 
 
 def partition_bounds(
-    partitions: Sequence[bytes], types: Sequence[pa.DataType], field_ids: Sequence[int]
+    partitions: Sequence[bytes], types: Sequence[pa.DataType], column_ids: Sequence[int]
 ) -> dict[int, ColumnBounds]:
     """Each partition column's only value, by field id, for partitions taken as files of one row."""
     parts = [split_key(partition, types) for partition in partitions]
     bounds = {}
-    for place, field_id in enumerate(field_ids):
+    for place, column_id in enumerate(column_ids):
         values = [None if part[place] == _NULL_PART else part[place] for part in parts]
         value = pa.array(values, pa.binary())
-        bounds[field_id] = ColumnBounds(value, value, pc.cast(value.is_null(), pa.int64()))
+        bounds[column_id] = ColumnBounds(value, value, pc.cast(value.is_null(), pa.int64()))
     return bounds

@@ -20,13 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.clock import Clock, SystemClock
-from lakelog.format.tables.files import FILE_SCHEMA
+from lakelog.format.tables.files import FILE_SCHEMA, STATISTICS_FIELD
 
 from ..alarm import Alarm
 from ..heavy_work import HeavyWork, WorkThreads
 from ..store.records import Chunk, FileQuery, NewChunk, Packed
 from ..store.transaction import Store, Transaction, run_transaction
-from .entries import STATISTICS_FIELD, read_entries, sort_entries, write_entries
+from .entries import read_entries, sort_entries, write_entries
 from .parts import MAX_ENTRIES
 
 MIN_UNPACKED: Final = 1024

@@ -9,7 +9,7 @@ missed: so a check at the end finds out whether everything planned is still reta
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -23,6 +23,8 @@ from lakelog.format.retention.retained import check_retained, to_expired
 from lakelog.format.tables.plan import AtSnapshot, AtTag, AtTime, InRange, PlanHeader, PlanRequest
 from lakelog.format.tables.prune import PreparedPredicate
 from lakelog.format.tables.snapshot import Snapshot
+from lakelog.format.tables.table import as_of
+from lakelog.format.types.schema import TableSchema
 from lakelog.recently_used import RecentlyUsed
 from lakelog.serving.edge.fair_room import FairRoom
 from lakelog.serving.edge.origin import origin
@@ -33,7 +35,8 @@ from ..metrics import Metrics
 from ..snapshots.retained import load_retained, load_tag, to_overtaken
 from ..snapshots.tags import check_tag_name
 from ..store.limits import BOUNDS, Limits
-from ..store.transaction import Store, Transaction, run_transaction
+from ..store.records import TableRecord
+from ..store.transaction import Store, Transaction, TransactionAborted, run_transaction
 from ..store.validation import check_number, check_uuid, invalid
 from ..tables.lookup import find_head, find_table
 from .chunk_plan import ChunkCache, ChunkPlan, prepare_chunks
@@ -47,6 +50,9 @@ _MAX_ROW_PLAN_FILES = 4096
 decoded. A plan of all files loads rows only where there may be no chunks yet, because a row costs some microseconds."""
 
 _MAX_LISTED_PARTITIONS = 100_000
+
+CLIENT_TOO_OLD = "CLIENT_TOO_OLD"
+"""The reason of the error for a client that would read files of earlier schemas wrongly."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +125,7 @@ class Planner:
             parts = (await chunks.judged(self._threads)).stream(self._store, self._cache, self._threads)
         elif rows is not None:
             judged = await self._threads.run(rows.wanted.weigh(rows.entries.num_rows), rows.select)
-            parts = stream_sorted(judged, self._threads)
+            parts = stream_sorted(judged, self._threads, with_statistics=request.with_statistics)
         self._metrics.observe_seconds("plan_latency_seconds", self._clock.monotonic_s() - started_s)
         return PlanStream(header, parts)
 
@@ -142,20 +148,22 @@ class Planner:
     async def _load(self, tx: Transaction, request: PlanRequest, matches: PartitionMatches | None) -> _Found | None:
         found = await find_table(tx, request.table_uuid)
         head = await find_head(tx, request.table_uuid)
-        schemas = {schema.schema_id: schema for schema in await tx.list_schemas(found.table_id)}
+        if head.schema_id != found.info.schema.schema_id:
+            raise TransactionAborted(f"The columns of {head.name} were changed while it was looked at. Try again.")
+        if head.schema_id and not request.reads_changed_columns:
+            raise _too_old(head)
         range_snapshots: tuple[Snapshot, ...] = ()
         if isinstance(request.at, InRange):
             range_snapshots = await self._find_range(tx, head, request.at, changelog=request.changelog)
             snapshot: Snapshot | None = range_snapshots[-1]
         else:
             snapshot = await _find_snapshot(tx, head, request.at)
-        # A reader that names a state reads it with the schema of that time, all others with the current schema.
-        as_it_was = snapshot is not None and isinstance(request.at, AtSnapshot | AtTime | AtTag)
-        schema = schemas[snapshot.schema_id] if snapshot is not None and as_it_was else schemas[head.schema_id]
-        header = PlanHeader(found.info, schema, schemas, snapshot, range_snapshots)
+        schema = await _find_schema(tx, found, snapshot, request)
+        header = PlanHeader(as_of(found.info, schema), schema, {schema.schema_id: schema}, snapshot, range_snapshots)
         if snapshot is None:
             return header, None, None
-        wanted = await make_filter(tx, head, schemas[head.schema_id], request, matches)
+        header = await _with_schemas(tx, found, header, [each.schema_id for each in range_snapshots or (snapshot,)])
+        wanted = await make_filter(tx, head, schema, request, matches)
         if wanted is None:
             return None
         if wanted.surely_empty:
@@ -163,7 +171,9 @@ class Planner:
         if isinstance(request.at, InRange):
             query = wanted.query(added_after=request.at.after, added_until=request.at.until)
             if request.log:
-                return header, _Rows(await load_log_files(tx, query, range_snapshots), wanted, is_log=True), None
+                entries = await load_log_files(tx, query, range_snapshots)
+                header = await _with_schemas(tx, found, header, entries.column("schema_id").unique().to_pylist())
+                return header, _Rows(entries, wanted, is_log=True), None
             load = tx.load_changelog_files if request.changelog else tx.load_files
             return header, _Rows(await load(query), wanted), None
         if request.baseline and snapshot.is_changelog_deferred:
@@ -198,6 +208,41 @@ class Planner:
         if len(found) < at.until - at.after:
             raise to_overtaken(head)
         return tuple(found)
+
+
+def _too_old(head: TableHead) -> InvalidArgument:
+    return InvalidArgument(
+        f"Columns of {head.name} were changed, and this client is from before columns could change: it would show and "
+        "compact older rows without their defaults, and miss some. Install the version of lakelog that the metastore "
+        "has.",
+        reason=CLIENT_TOO_OLD,
+        metadata={"table": head.name, "schema_id": str(head.schema_id)},
+    )
+
+
+async def _find_schema(
+    tx: Transaction, table: TableRecord, snapshot: Snapshot | None, request: PlanRequest
+) -> TableSchema:
+    """The schema to read with.
+
+    A reader that names a state reads it with the schema of that time, all others with the current schema: also a range,
+    so that rows of before a change and of after it come with the same columns.
+    """
+    current = table.info.schema
+    as_it_was = isinstance(request.at, AtSnapshot | AtTime | AtTag)
+    if snapshot is None or not as_it_was or snapshot.schema_id == current.schema_id:
+        return current
+    return (await tx.find_schemas(table.table_id, [snapshot.schema_id]))[snapshot.schema_id]
+
+
+async def _with_schemas(
+    tx: Transaction, table: TableRecord, header: PlanHeader, schema_ids: Iterable[int]
+) -> PlanHeader:
+    """The header with more versions of the schema; a table can have thousands of wide ones, so not with all."""
+    more = sorted(set(schema_ids) - header.file_schemas.keys())
+    if not more:
+        return header
+    return replace(header, file_schemas={**header.file_schemas, **await tx.find_schemas(table.table_id, more)})
 
 
 async def _check_not_overtaken(
@@ -273,7 +318,7 @@ def _is_narrow(wanted: FileFilter, snapshot: Snapshot, head: TableHead) -> bool:
 def _count_items(request: PlanRequest) -> int:
     """How many items of a request are checked one by one."""
     values = 0 if request.predicate is None else count_values(request.predicate)
-    return values + len(request.buckets) + len(request.partitions)
+    return values + len(request.buckets) + len(request.levels) + len(request.partitions)
 
 
 def _check_request(request: PlanRequest) -> PreparedPredicate | None:
@@ -301,6 +346,12 @@ def _check_request(request: PlanRequest) -> PreparedPredicate | None:
             raise invalid(name, value, "A range says itself which snapshots added its files: leave it out.")
     for bucket in request.buckets:
         check_number("buckets", bucket, 0, 2**31 - 1)
+    if request.levels and isinstance(request.at, InRange):
+        raise invalid("levels", request.levels[:10], "A range lists what its snapshots added: leave it out.")
+    for level in request.levels:
+        check_number("levels", level, 0, 2**31 - 1)
+    if request.with_statistics and request.log:
+        raise invalid("with_statistics", True, "A plan of the log lists no statistics: leave it out.")
     if len(request.partitions) > _MAX_LISTED_PARTITIONS:
         raise invalid("partitions", f"{len(request.partitions)} partitions", "Give at most 100,000; or leave them out.")
     for partition in request.partitions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lakelog.format.commit.epochs import EPOCH_STEP
@@ -100,8 +100,18 @@ _LIST_TABLES: Final = "SELECT name FROM catalog_table WHERE database = %s AND dr
 
 _SET_OPTIONS: Final = "UPDATE catalog_table SET options = %s::jsonb WHERE table_id = %s"
 
+_SET_COMMENT: Final = "UPDATE catalog_table SET comment = %s WHERE table_id = %s"
+
+_SET_SCHEMA: Final = "UPDATE table_head SET schema_id = %s WHERE table_id = %s"
+
 _LIST_SCHEMAS: Final = """
 SELECT schema_id, arrow_schema, primary_key, partition_by FROM schema_version WHERE table_id = %s ORDER BY schema_id
+"""
+
+
+_FIND_SCHEMAS: Final = """
+SELECT schema_id, arrow_schema, primary_key, partition_by FROM schema_version
+WHERE table_id = %s AND schema_id = ANY(%s::int[])
 """
 
 
@@ -134,12 +144,11 @@ class PostgresCatalog(InSession, CatalogTransaction):
             ),
         )
         table_id, created_at_ms = rows[0]
-        keys = (arrays.texts(schema.primary_key), arrays.texts(schema.partition_by))
         partitioned = bool(schema.partition_by)
         head = (table_id, table.table_uuid, str(table.name), schema.schema_id, table.bucket_count, partitioned)
         await self._session.write_all(
             [
-                Statement(_INSERT_SCHEMA, (table_id, schema.schema_id, schema.to_ipc(), *keys)),
+                Statement(_INSERT_SCHEMA, _schema_values(table_id, schema)),
                 Statement(_INSERT_HEAD, head),
                 Statement(_INSERT_PACKING, (table_id,)),
             ]
@@ -168,8 +177,23 @@ class PostgresCatalog(InSession, CatalogTransaction):
     async def set_options(self, table_id: int, options: Mapping[str, str]) -> None:
         await self._session.write(_SET_OPTIONS, (json.dumps(dict(options)), table_id))
 
+    async def set_comment(self, table_id: int, comment: str) -> None:
+        await self._session.write(_SET_COMMENT, (comment, table_id))
+
+    async def add_schema(self, table_id: int, schema: TableSchema) -> None:
+        await self._session.write_all(
+            [
+                Statement(_INSERT_SCHEMA, _schema_values(table_id, schema)),
+                Statement(_SET_SCHEMA, (schema.schema_id, table_id)),
+            ]
+        )
+
     async def list_schemas(self, table_id: int) -> list[TableSchema]:
         return [_schema(row) for row in await self._session.read(_LIST_SCHEMAS, (table_id,))]
+
+    async def find_schemas(self, table_id: int, schema_ids: Sequence[int]) -> dict[int, TableSchema]:
+        rows = await self._session.read(_FIND_SCHEMAS, (table_id, arrays.integers(schema_ids)))
+        return {schema.schema_id: schema for schema in map(_schema, rows)}
 
 
 def _record(row: Row) -> TableRecord:
@@ -185,6 +209,11 @@ def _record(row: Row) -> TableRecord:
         comment=comment,
     )
     return TableRecord(table_id, info, bucket_count)
+
+
+def _schema_values(table_id: int, schema: TableSchema) -> tuple[str | int | bytes | None, ...]:
+    keys = (arrays.texts(schema.primary_key), arrays.texts(schema.partition_by))
+    return (table_id, schema.schema_id, schema.to_ipc(), *keys)
 
 
 def _schema(row: Row) -> TableSchema:

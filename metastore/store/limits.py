@@ -181,6 +181,7 @@ BOUNDS: Final[Mapping[str, Bounds]] = {
     "PlanRequest.added_after": _ID_OR_ZERO,
     "PlanRequest.below_bytes": _ID_OR_ZERO,
     "PlanRequest.buckets": _COUNT,
+    "PlanRequest.levels": _COUNT,
     "PlanRequest.snapshot_id": _ID,
     "PlanRequest.timestamp_ms": _ANY,
     "PurgeRowsRequest.epoch": _ID,

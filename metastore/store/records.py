@@ -179,6 +179,7 @@ class FileQuery:
         first_key: Only files whose bounds reach up to it; None: unbounded.
         last_key: Only files whose bounds reach down to it; None: unbounded.
         below_bytes: Only files smaller than this; 0: of any size.
+        levels: Only files of these levels; None: of all.
         with_statistics: Load the column `statistics` as well.
         of_log: Load log segments instead of changelog files.
     """
@@ -197,6 +198,7 @@ class FileQuery:
     with_statistics: bool = False
     baseline_at: int | None = None
     of_log: bool = False
+    levels: Collection[int] | None = None
 
 
 @dataclass(frozen=True)

@@ -96,8 +96,20 @@ class CatalogTransaction(Protocol):
         """Replaces the options of a table whose head is locked."""
         ...
 
+    async def set_comment(self, table_id: int, comment: str) -> None:
+        """Replaces the comment of a table whose head is locked."""
+        ...
+
+    async def add_schema(self, table_id: int, schema: TableSchema) -> None:
+        """Adds a version of the schema of a table whose head is locked; from now on it is the current one."""
+        ...
+
     async def list_schemas(self, table_id: int) -> list[TableSchema]:
         """A table's schemas by id."""
+        ...
+
+    async def find_schemas(self, table_id: int, schema_ids: Sequence[int]) -> dict[int, TableSchema]:
+        """Those of some versions of a table's schema that exist, by id."""
         ...
 
 

@@ -15,6 +15,7 @@ from lakelog.format.commit.log_content import find_log_content
 from lakelog.format.tables.credentials import make_location
 from lakelog.format.tables.snapshot import LogContent
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.types.defaults import WRITE_DEFAULT_KEY, to_default_text, write_default
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.format.types.types import canonical_schema, check_key_type
 from lakelog.options.declared.kafka import KAFKA_SERVERS
@@ -313,7 +314,7 @@ class Catalog:
 
 
 def make_columns(schema: pa.Schema, primary_key: Sequence[str], partition_by: Sequence[str]) -> pa.Schema:
-    """The columns of a new table: canonical types, key columns NOT NULL, comments kept, other metadata dropped. Pure.
+    """The columns of a new table: canonical types, key columns NOT NULL, comments and defaults kept. Pure.
 
     Raises:
         InvalidArgument: A type or key column that a table cannot have.
@@ -327,8 +328,10 @@ def make_columns(schema: pa.Schema, primary_key: Sequence[str], partition_by: Se
             check_key_type(canonical.field(name).type, name)
     columns = []
     for given, field in zip(schema, canonical, strict=True):
-        comment = (given.metadata or {}).get(b"comment")
-        metadata = {b"comment": comment} if comment else None
+        comment, default = (given.metadata or {}).get(b"comment"), write_default(given.with_type(field.type))
+        metadata = {b"comment": comment} if comment else {}
+        if default is not None:
+            metadata[WRITE_DEFAULT_KEY] = to_default_text(default, field)
         columns.append(pa.field(field.name, field.type, field.nullable and field.name not in keys, metadata))
     return pa.schema(columns)
 

@@ -124,8 +124,7 @@ class PartitionRules:
         if key not in self._schemas:
             if len(self._schemas) >= _MAX_TABLES:
                 self._schemas.clear()
-            for schema in await transaction.list_schemas(head.table_id):
-                self._schemas[head.table_uuid, schema.schema_id] = schema
+            self._schemas[key] = (await transaction.find_schemas(head.table_id, [head.schema_id]))[head.schema_id]
         return self._schemas[key]
 
 

@@ -28,7 +28,7 @@ from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.streams.exit_status import CHECKPOINT_MISFIT
 from lakelog.spark.batch.write_parameters import QUERY_ID_PROPERTY
 from lakelog.spark.executor_files import FOLDER_NOT_SHARED, REMEDY
-from lakelog.spark.session.session import is_on_this_machine
+from lakelog.spark.session.executors import is_on_this_machine
 from lakelog.spark.source.stream_identity import read_query_id
 from lakelog.storage.objects.durable import synchronise
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
+from lakelog.sql.alter_columns import parse_clauses
 from tests.conformance.language import KIND_COLUMN, Outcome, Step, TableSpec
 from tests.support.tables.attaching import attach_all
 
@@ -42,6 +43,9 @@ class SdkDriver:
             return self._compact(handle)
         if step.call in ("rollback", "tag"):
             return self._apply_to_state(handle, step)
+        if step.call == "alter":
+            handle.alter(columns=parse_clauses(step.clauses, handle.info.schema))
+            return Outcome(None, False)
         data = table.rows(step.rows, step.columns)
         arguments: dict[str, Any] = dict(step.arguments)
         if step.call == "overwrite":
@@ -88,6 +92,9 @@ class SparkDriver(SdkDriver):
             return self._compact(self._catalog.table(name))
         if step.call in ("rollback", "tag"):
             return super().apply(name, table, step)
+        if step.call == "alter":
+            self._catalog.sql(f"ALTER TABLE {name} {', '.join(step.clauses)}")
+            return Outcome(None, False)
         data = table.rows(step.rows, step.columns)
         # The default parallelism spreads the rows over tasks, so that the order between tasks is tested as well.
         frame = self._spark.createDataFrame(data)

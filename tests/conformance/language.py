@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Literal, Protocol
 
@@ -91,9 +91,11 @@ class Step:
         state: Of a rollback: the snapshot or tag; of a tag: its name.
         arguments: Further arguments of the call: writer, identifier, watermark ...
         snapshot: The snapshot id it must return; 0: none; None: not looked at.
+        clauses: Of an alteration: what follows ALTER TABLE and the name, each by itself.
+        table_columns: Of an alteration: the table's columns from then on, as of `TableSpec`; empty: as before.
     """
 
-    call: Literal["append", "upsert", "delete", "write", "overwrite", "compact", "rollback", "tag"]
+    call: Literal["append", "upsert", "delete", "write", "overwrite", "compact", "rollback", "tag", "alter"]
     rows: tuple[str, ...]
     partition: Mapping[str, object] | Literal["dynamic"] | None = None
     columns: tuple[str, ...] | None = None
@@ -101,6 +103,8 @@ class Step:
     state: int | str = 0
     arguments: Mapping[str, object] = field(default_factory=dict)
     snapshot: int | None = None
+    clauses: tuple[str, ...] = ()
+    table_columns: str = ""
 
 
 @dataclass(frozen=True)
@@ -198,7 +202,12 @@ def tag(name: str, snapshot_id: int | None = None, **more: object) -> Step:
     return _step("tag", (), {**more, "state": name, "snapshot_id": snapshot_id})
 
 
-_STEP_FIELDS = ("partition", "columns", "error", "snapshot", "state")
+def alter(*clauses: str, columns: str = "", **more: object) -> Step:
+    """A step that changes columns; `columns` are the table's from then on."""
+    return _step("alter", (), {**more, "clauses": clauses, "table_columns": columns})
+
+
+_STEP_FIELDS = ("partition", "columns", "error", "snapshot", "state", "clauses", "table_columns")
 
 
 def _step(call: str, rows: tuple[str, ...], more: Mapping[str, object]) -> Step:
@@ -230,39 +239,50 @@ def check(driver: Driver, case: Case) -> None:
 
     from lakelog.errors import LakelogError
 
-    name = driver.create(case.table)
+    name, table = driver.create(case.table), case.table
+    # The columns that the table had at each snapshot.
+    tables: dict[int | str, TableSpec] = {}
     for step in case.steps:
         if step.error is not None:
             with pytest.raises(LakelogError, match=step.error):
-                driver.apply(name, case.table, step)
+                driver.apply(name, table, step)
             continue
-        outcome = driver.apply(name, case.table, step)
+        outcome = driver.apply(name, table, step)
         if step.snapshot is not None:
             assert (outcome.snapshot_id or 0) == step.snapshot, f"{case.rule}: {step}"
+        table = replace(table, columns=step.table_columns or table.columns)
+        if outcome.snapshot_id is not None:
+            tables.setdefault(step.state if step.call == "tag" else outcome.snapshot_id, table)
     if case.expect is not None:
-        _compare(case, driver.read(name), case.expect)
+        _compare(case, table, driver.read(name), case.expect)
     for state, rows in case.at.items():
-        _compare(case, driver.read(name, state), rows)
+        _compare(case, tables.get(state, case.table), driver.read(name, state), rows)
     for snapshot_id, rows in case.changes.items():
-        _compare_changes(case, driver.changes(name, snapshot_id, raw=False), rows, ordered=case.ordered_changes)
+        changed = driver.changes(name, snapshot_id, raw=False)
+        _compare_changes(case, table, changed, rows, ordered=case.ordered_changes)
     for snapshot_id, rows in case.raw.items():
-        _compare_changes(case, driver.changes(name, snapshot_id, raw=True), rows)
+        _compare_changes(case, table, driver.changes(name, snapshot_id, raw=True), rows)
 
 
-def _compare(case: Case, data: pa.Table, rows: Sequence[str]) -> None:
+def _compare(case: Case, table: TableSpec, data: pa.Table, rows: Sequence[str]) -> None:
     # Through the types and back, so that `1.0` and `1` mean the same in a case's text.
-    expected = as_lines(case.table.rows(rows)) if rows else []
+    expected = as_lines(table.rows(rows)) if rows else []
+    if rows:
+        assert data.schema.names == table.schema.names, case.rule
+        assert data.schema.types == table.schema.types, case.rule
     actual = as_lines(data)
     if not case.ordered:
         expected, actual = sorted(expected), sorted(actual)
     assert actual == expected, case.rule
 
 
-def _compare_changes(case: Case, data: pa.Table, rows: Sequence[str], *, ordered: bool = False) -> None:
+def _compare_changes(
+    case: Case, table: TableSpec, data: pa.Table, rows: Sequence[str], *, ordered: bool = False
+) -> None:
     kinds = data.column(KIND_COLUMN).to_pylist()
     lines = as_lines(data.drop_columns([KIND_COLUMN]))
     actual = [f"{kind} {line}" for kind, line in zip(kinds, lines, strict=True)]
-    plain = case.table.rows([line[3:] for line in rows]) if rows else pa.table({})
+    plain = table.rows([line[3:] for line in rows]) if rows else pa.table({})
     expected = [f"{line[:2]} {again}" for line, again in zip(rows, as_lines(plain), strict=True)]
     if ordered:
         assert actual == expected, case.rule

@@ -23,12 +23,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from lakelog import literal, when_matched, when_not_matched
 from lakelog.errors import OutcomeUnknown, Unavailable
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.sdk.transaction import Transaction
 from lakelog.testing.postgres_proxy import PostgresProxy
-from tests.property.model import Condition, Record, TableModel
+from tests.property.model import Condition, Kind, Record, TableModel
 
 EXAMPLES = int(os.environ.get("LAKELOG_PROPERTY_EXAMPLES", "12"))
 STEPS = int(os.environ.get("LAKELOG_PROPERTY_STEPS", "18"))
@@ -127,6 +128,35 @@ class Histories(RuleBasedStateMachine):
     @rule(rows=changes)
     def write_both(self, rows: list[Record]) -> None:
         self._commit([0, 1], lambda tx, n: self._part(tx, n).write(to_rows(rows, kinds=True)), lambda m: m.write(rows))
+
+    @rule(which=st.integers(0, 1), condition=conditions, value=texts)
+    def update_where(self, which: int, condition: Condition, value: str | None) -> None:
+        def apply(model: TableModel) -> None:
+            hit = self._rows(which, None, condition)
+            model.write([Record(row["p"], row["k"], row["s"], value, "+U") for row in hit])
+
+        self._commit([which], lambda tx, n: self._part(tx, n).update({"v": literal(value)}, condition.sql), apply)
+
+    @rule(which=st.integers(0, 1), rows=inserts)
+    def merge(self, which: int, rows: list[Record]) -> None:
+        """Rows without `v` delete, others give it to the row of their key, or are new."""
+        rows = list({row.key: row for row in rows}.values())
+        clauses = (
+            when_matched("source.v IS NULL").delete(),
+            when_matched().update({"v": "source.v"}),
+            when_not_matched("v IS NOT NULL").insert_all(),
+        )
+
+        def apply(model: TableModel) -> None:
+            there = model.visible()
+            for row in rows:
+                if row.key in there:
+                    kind: Kind = "-D" if row.v is None else "+U"
+                    model.write([Record(row.p, row.k, there[row.key][0], row.v, kind)])
+                elif row.v is not None:
+                    model.write([row])
+
+        self._commit([which], lambda tx, n: self._part(tx, n).merge(to_rows(rows), ["p", "k"], *clauses), apply)
 
     @rule(which=st.integers(0, 1), pieces=st.lists(changes, min_size=2, max_size=3))
     def write_in_chunks(self, which: int, pieces: list[list[Record]]) -> None:

@@ -56,6 +56,7 @@ class Sink:
         handled: Snapshots that were handled once their position was kept.
         fenced: How many readers were told that another has taken over.
         restarted: How many readers found that the consumer had expired.
+        broken: How many ended because columns that they showed had gone.
     """
 
     rows: dict[int, str] = field(default_factory=dict)
@@ -64,6 +65,7 @@ class Sink:
     handled: list[int] = field(default_factory=list)
     fenced: int = 0
     restarted: int = 0
+    broken: int = 0
 
 
 def as_simulated(catalog: Catalog) -> Catalog:
@@ -101,6 +103,8 @@ class World:
     """How many reads were held, and found all that they needed."""
     repairs: list[FileCheck] = field(default_factory=list)
     """What those found that came to their end."""
+    alterations: int = 0
+    """Changes of columns that were answered."""
     emissions: int = 0
     """Changes that compactions told, as often as somebody checked them."""
     compactions: list[tuple[int, int]] = field(default_factory=list)

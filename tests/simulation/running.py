@@ -15,6 +15,7 @@ from metastore.use_cases import UseCases
 from tests.simulation import actors, publishers, subscribers
 from tests.simulation import emitters as changelog_emission
 from tests.simulation.actors import Habits, World
+from tests.simulation.alterers import alter
 from tests.simulation.compactors import compact
 from tests.simulation.expirers import expire, read_for_long
 from tests.simulation.publishers import LogWorld
@@ -35,6 +36,7 @@ def simulate(
     expirers: int = 0,
     repairers: int = 0,
     emitters: int = 0,
+    alterers: int = 0,
     log: LogWorld | None = None,
     **rates: float,
 ) -> World:
@@ -52,6 +54,7 @@ def simulate(
         repairers: How many there are, as well.
         emitters: How many compactors tell what has changed, in a table whose changelog is made so; with somebody who
             rolls back, and one who checks what was told.
+        alterers: How many change the table's columns.
         log: The brokers of the table's log; then it has publishers.
         rates: How often what goes wrong.
     """
@@ -111,6 +114,8 @@ def simulate(
         scheduler.start("disturber", partial(publishers.disturb, world, log), mortal=False)
         if log.restarts:
             scheduler.start("restarter", partial(publishers.restart, world, log), mortal=False)
+    for number in range(alterers):
+        scheduler.start(f"alterer {number}", partial(alter, world), mortal=False)
     for number in range(repairers):
         scheduler.start(f"repairer {number}", partial(repair, world), mortal=False)
     scheduler.start("overwriter", lambda: actors.overwrite(world), mortal=False)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from lakelog.errors import Fenced, InvalidArgument, OutcomeUnknown, Unavailable
 from lakelog.format.retention.consumer import ConsumerPosition
 from lakelog.format.tables.table import TableName
+from lakelog.reads.continued_columns import COLUMNS_CHANGED
 from lakelog.reads.streams.batch import Position, StreamBatch
 from lakelog.reads.streams.open_stream import OpenStream, open_stream
 from lakelog.reads.streams.request import StreamRequest
@@ -56,6 +57,10 @@ def read(world: World, consumer: str, mode: str) -> None:
         except Fenced:
             world.sinks[consumer].fenced += 1
             return
+        except InvalidArgument as error:
+            if error.reason != COLUMNS_CHANGED:
+                raise
+            world.sinks[consumer].broken += 1
         else:
             return
 

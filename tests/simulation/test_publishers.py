@@ -21,9 +21,9 @@ from writer.publishing.publisher import TablePublisher
 from writer.publishing.recovery import RecoveryFacts, find_resume
 
 
-def publish(seed: int, loop: asyncio.AbstractEventLoop, log: LogWorld) -> Counter[str]:
+def publish(seed: int, loop: asyncio.AbstractEventLoop, log: LogWorld, alterers: int = 0) -> Counter[str]:
     """A history with publishers; the faults that took effect. AssertionError: a consumer saw what it must not."""
-    world = simulate(seed, loop, log=log, request_lost=0.01, reply_lost=0.02)
+    world = simulate(seed, loop, log=log, alterers=alterers, request_lost=0.01, reply_lost=0.02)
     try:
         found = judge(world, log)
     except HistoryDiverged as error:
@@ -41,6 +41,11 @@ def test_every_history_is_published_once(seed: int, loop: asyncio.AbstractEventL
     assert log.producer_reinits > 10
     assert log.fenced > 0
     assert log.forgotten > 0
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_a_history_with_changes_of_columns_is_published_once(seed: int, loop: asyncio.AbstractEventLoop) -> None:
+    publish(seed, loop, LogWorld(), alterers=1)
 
 
 @pytest.mark.parametrize("restarts", [True, False], ids=["protected", "control"])

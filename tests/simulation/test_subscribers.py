@@ -51,6 +51,18 @@ def restart_late(seed: int, loop: asyncio.AbstractEventLoop, folder: Path) -> in
     return sum(sink.restarted for sink in world.sinks.values())
 
 
+def test_subscribers_keep_up_while_columns_change(loop: asyncio.AbstractEventLoop, tmp_path: Path) -> None:
+    """Those that began with a column that has gone since subscribe again, and go on where they were."""
+    alterations = broken = 0
+    for seed in range(306, 310):
+        folder = str(tmp_path / str(seed))
+        world = simulate(seed, loop, readers=READERS, cache_folder=folder, alterers=3, kill_rate=0.06)
+        alterations += world.alterations
+        broken += sum(sink.broken for sink in world.sinks.values())
+    assert alterations > 50
+    assert broken
+
+
 def test_a_seed_gives_the_same_history(loop: asyncio.AbstractEventLoop, tmp_path: Path) -> None:
     first, second = (simulate(7, loop, readers=READERS, cache_folder=str(tmp_path / name)) for name in ("1", "2"))
     assert first.scheduler.trace == second.scheduler.trace

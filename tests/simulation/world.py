@@ -29,6 +29,7 @@ WRITING: Final = ("a", "b", "c", "overwriter", "roller", "restarter", *COMPACTIN
 
 _MUTATIONS: Final = frozenset(
     {
+        "alter_columns",
         "commit",
         "stage_attempt",
         "abandon_attempt",

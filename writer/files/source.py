@@ -9,6 +9,7 @@ from lakelog.serving.logging_setup import Logger
 
 from ..pipeline.spec import FileSource
 from ..progress import Progress
+from ..records.discovery import file_discoverer
 from ..records.tasks import ReadTask, file_reader
 from ..source import BatchTasks
 from .batch_log import BatchFiles, BatchLog
@@ -65,7 +66,8 @@ class FilesSource:
     def split(self, batch_id: int, splits: int) -> BatchTasks:
         groups = self.group(batch_id, splits)
         may_be_few = sum(file.size_bytes for group in groups for file in group) <= _FEW_BYTES
-        return BatchTasks(len(groups), file_reader(self._task(batch_id), groups), may_be_few)
+        task = self._task(batch_id)
+        return BatchTasks(len(groups), file_reader(task, groups), may_be_few, file_discoverer(task, groups))
 
     def group(self, batch_id: int, splits: int) -> list[list[TakenFile]]:
         """The batch's files by task, neighbours together, in order."""

@@ -12,6 +12,7 @@ from lakelog.spark.batch.given_rows import MAX_ROWS
 from ..pipeline.kafka_spec import KafkaSource
 from ..progress import Progress
 from ..source import BatchTasks
+from .discovery import range_discoverer
 from .offset_log import BatchOffsets, OffsetLog
 from .planner import TopicPlanner
 from .ranges import split_ranges
@@ -58,7 +59,9 @@ class TopicSource:
     def split(self, batch_id: int, splits: int) -> BatchTasks:
         groups = self.group(batch_id, splits)
         may_be_few = sum(part.end - part.start for group in groups for part in group) <= MAX_ROWS
-        return BatchTasks(len(groups), range_reader(self._task(batch_id), groups), may_be_few)
+        task = self._task(batch_id)
+        discover = None if self._source.avro is not None else range_discoverer(task, groups)
+        return BatchTasks(len(groups), range_reader(task, groups), may_be_few, discover)
 
     def group(self, batch_id: int, splits: int) -> list[list[TakenRange]]:
         """The batch's ranges by task, neighbours together, in order."""

@@ -126,7 +126,7 @@ def read_range(task: KafkaReadTask, taken: TakenRange) -> Iterator[pa.RecordBatc
     topic, reader = Topic(task.source, taken.topic), open_log(task.source).open_reader(taken.topic)
     try:
         check_id(taken.topic, taken.topic_id, topic.find_id())
-        for records in _fetch(reader, task, taken):
+        for records in fetch(reader, task, taken):
             for rows in _read_rows(task, taken, records, sink):
                 fitted = _coerce(task, taken, rows, sink)
                 sink.flush()
@@ -142,7 +142,12 @@ def read_range(task: KafkaReadTask, taken: TakenRange) -> Iterator[pa.RecordBatc
         topic.close()
 
 
-def _fetch(reader: LogReader, task: KafkaReadTask, taken: TakenRange) -> Iterator[FetchedRecords]:
+def fetch(reader: LogReader, task: KafkaReadTask, taken: TakenRange) -> Iterator[FetchedRecords]:
+    """The records of a range, and perhaps others after its end.
+
+    Raises:
+        Unavailable: The brokers are away.
+    """
     reader.assign({taken.partition: taken.start})
     last_answer_s = time.monotonic()
     while (position := reader.positions()[taken.partition]) < taken.end:
@@ -168,6 +173,16 @@ def _read_rows(
     records = take_fetched(records, slice(0, count))
     for piece in _cut(records):
         yield from _read_piece(task, taken, piece, sink)
+
+
+def cut(values: pa.Array) -> Iterator[pa.Array]:
+    """Pieces of values that have few bytes."""
+    numbers = np.cumsum(np.asarray(_to_lengths(values), dtype=np.int64)) // BLOCK_BYTES
+    if not len(values):
+        return
+    starts = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
+    for start, end in zip(starts, np.append(starts[1:], len(values)), strict=True):
+        yield values.slice(int(start), int(end) - int(start))
 
 
 def _cut(records: FetchedRecords) -> Iterator[FetchedRecords]:

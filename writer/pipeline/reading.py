@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import zoneinfo
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from .spec import (
     DEFAULT_FILES_PER_BATCH,
     DEFAULT_INTERVAL_S,
     BadRecords,
+    Evolution,
     FileSource,
     Format,
     Mode,
@@ -60,6 +62,10 @@ def read_pipeline(file: Path) -> Pipeline:
             "dead_letters", "the folder would stay empty, since bad_records is 'stop'; add `bad_records: dead-letter`."
         )
     properties = top.text_map("properties")
+    evolution = _read_evolution(top, source_section)
+    if evolution in (Evolution.ADD_COLUMNS, Evolution.IGNORE):
+        # What has a value is added before a batch is read.
+        source = replace(source, ignore_unknown=True)
     top.finish()
     letters = None if dead_letters is None else to_path(file, dead_letters)
     if isinstance(source, FileSource) and source_section.is_readable and source_section.node("path") is not None:
@@ -80,8 +86,20 @@ def read_pipeline(file: Path) -> Pipeline:
         bad_records,
         letters,
         properties,
+        evolution,
         top.problems.marks,
     )
+
+
+def _read_evolution(top: Section, source: Section) -> Evolution | None:
+    section = top.section("schema")
+    if not section.exists:
+        return None
+    found = Evolution(section.choice("evolution", [choice.value for choice in Evolution], None))
+    section.finish()
+    if source.is_readable and source.node("unknown_columns") is not None:
+        section.problem("evolution", "source.unknown_columns says the same; leave that out.")
+    return found
 
 
 def _check_folders(top: Section, source: Path, others: Mapping[str, Path | None]) -> None:

@@ -51,6 +51,14 @@ class BadRecords(enum.Enum):
     DEAD_LETTER = "dead-letter"
 
 
+class Evolution(enum.Enum):
+    """What becomes of a column of the source that the table does not have."""
+
+    FAIL = "fail"
+    ADD_COLUMNS = "add-columns"
+    IGNORE = "ignore"
+
+
 @dataclass(frozen=True)
 class FileSource:
     """A folder of files.
@@ -130,6 +138,8 @@ class Pipeline:
         bad_records: What becomes of records that do not fit.
         dead_letters: The folder for them, absolute; given if and only if `bad_records` says so.
         properties: To be remembered with every snapshot.
+        evolution: What becomes of new columns of the source; None: an error where the format's reader notices them, and
+            messages of Debezium are read without them.
         marks: Where the file's keys stand: line and column by a key's full name.
     """
 
@@ -145,6 +155,7 @@ class Pipeline:
     bad_records: BadRecords
     dead_letters: Path | None
     properties: Mapping[str, str] = field(default_factory=dict)
+    evolution: Evolution | None = None
     marks: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
 
     @property

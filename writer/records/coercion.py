@@ -18,6 +18,7 @@ from pyarrow import types as pt
 
 from lakelog.format.types.cast import show_value
 from lakelog.format.types.convert import ValueLost, convert_values, find_mismatch
+from lakelog.format.types.defaults import fill_left_out, write_default
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.format.types.schema import TableSchema
 from lakelog.format.types.sql_types import to_sql_type
@@ -56,6 +57,9 @@ class Coercion:
         fill_missing: Whether nullable columns that the source leaves out become NULL; deletes need only the key.
         text: How text is to be understood.
         sequence: The table's `sequence.field`, of which a delete needs the values; none where deletes are ignored.
+        added: Columns that the table got after it was made: a source may leave them out, and they get their default or
+            NULL.
+        table: The table's name, for messages.
     """
 
     schema: TableSchema
@@ -67,6 +71,14 @@ class Coercion:
     fill_missing: bool
     text: TextOptions
     sequence: tuple[str, ...] = ()
+    added: frozenset[str] = frozenset()
+    table: str = ""
+
+    @cached_property
+    def source_names(self) -> frozenset[str]:
+        """The names of the source's columns that are used."""
+        kinds = () if self.row_kind is None else (self.row_kind.column,)
+        return frozenset({source.name for source in self.sources.values()}.union(kinds))
 
     @cached_property
     def sources(self) -> dict[str, ColumnSource]:
@@ -103,24 +115,24 @@ class Coercion:
         Raises:
             FileRefused: A column that the table needs is missing, or there is one that it does not have.
         """
-        used = {source.name for source in self.sources.values()}
         missing = []
         for field in self.schema.arrow:
             source = self.sources[field.name].name
             needed = field.name in self.schema.primary_key or (not field.nullable and self.mode is not Mode.DELETE)
             if source not in names:
+                if field.name in self.added and field.name not in self.columns:
+                    continue
                 if needed or field.name in self.columns:
                     raise FileRefused(f"{where} has no column '{source}' for the table's column '{field.name}'")
                 missing.append(source)
-        if self.row_kind is not None:
-            used.add(self.row_kind.column)
-            if self.row_kind.column not in names:
-                raise FileRefused(f"{where} has no column '{self.row_kind.column}' (row_kind)")
-        unknown = [name for name in names if name not in used]
+        if self.row_kind is not None and self.row_kind.column not in names:
+            raise FileRefused(f"{where} has no column '{self.row_kind.column}' (row_kind)")
+        unknown = [name for name in names if name not in self.source_names]
         if unknown and not self.ignore_unknown:
             raise FileRefused(
-                f"{where} has the column '{unknown[0][:100]}', which the table does not have; add it under "
-                "source.columns, or set source.unknown_columns: ignore"
+                f"{where} has the column '{unknown[0][:100]}', which the table does not have; name the one that it is "
+                f"for under source.columns, add it (ALTER TABLE {self.table} ADD COLUMN ...; schema.evolution: "
+                "add-columns does so), or set schema.evolution: ignore"
             )
         if missing and not self._may_leave_out:
             shown = ", ".join(f"'{name}'" for name in missing[:20])
@@ -134,7 +146,7 @@ class Coercion:
         retracts = None if kinds is None else _mask(pc.fill_null(pc.is_in(kinds, value_set=pa.array(_RETRACTS)), False))
         arrays = []
         for field in self.schema.arrow:
-            values = self._coerce_column(rows, field, why)
+            values = self._with_default(rows, field, self._coerce_column(rows, field, why))
             if not field.nullable:
                 self._check_not_null(values, field, retracts, why)
             arrays.append(values)
@@ -157,7 +169,7 @@ class Coercion:
         source = self.sources[field.name]
         given = rows.columns.get(source.name)
         if given is None:
-            return pa.nulls(rows.count, field.type)
+            return fill_left_out(field, rows.count)
         given = _plain_text(given)
         formats = source.formats or (self.text.timestamp_formats if pt.is_timestamp(field.type) else ())
         if pt.is_integer(given.type) and pt.is_timestamp(field.type) and formats:
@@ -171,6 +183,14 @@ class Coercion:
         if mismatch is not None:
             raise FileRefused(f"its column '{source.name}' is {given.type}, the table's is {field.type}: {mismatch}")
         return _convert(given, field, why)
+
+    def _with_default(self, rows: SourceRows, field: pa.Field, values: pa.Array) -> pa.Array:
+        """The values, with the column's default where a record leaves it out."""
+        default, source = write_default(field), self.sources[field.name].name
+        if default is None or rows.find_left_out is None or source not in rows.columns or not values.null_count:
+            return values
+        left_out = rows.find_left_out([source], _mask(values.is_null()))[0]
+        return pc.if_else(pa.array(left_out), default, values)
 
     def _check_not_null(
         self,
@@ -203,7 +223,7 @@ class Coercion:
         nulls = {
             field.name: _mask(values.is_null())
             for field, values in zip(self.schema.arrow, arrays, strict=False)
-            if values.null_count and field.nullable
+            if values.null_count and field.nullable and field.name not in self.added
         }
         if not nulls:
             return

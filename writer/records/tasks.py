@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Generator, Iterator, Sequence
@@ -17,6 +18,7 @@ from lakelog.records.blocks import ByteStream, Transcoder
 from lakelog.records.csv_records import read_csv
 from lakelog.records.json_records import read_json
 from lakelog.records.source_rows import SourceRows
+from lakelog.records.text_options import TextOptions
 from lakelog.spark.executor_files import not_shared
 from lakelog.spark.task_errors import errors_to_driver
 
@@ -124,22 +126,30 @@ def _open_letters(task: ReadTask, file: TakenFile) -> LetterFile | None:
 
 def _read_rows(task: ReadTask, path: str, report: Report) -> Iterator[SourceRows]:
     try:
-        with pa.OSFile(path, "rb") as file:
-            if task.format is Format.PARQUET:
+        if task.format is Format.PARQUET:
+            with pa.OSFile(path, "rb") as file:
                 yield from _checked(task.coercion, read_parquet(file), "the file")
-                return
-            stream: Any = file
-            if os.path.splitext(path)[1] in _COMPRESSED:
-                stream = pa.CompressedInputStream(file, pa.Codec.detect(path).name)
-            yield from _read_text(task, _Readable(stream), report)
+            return
+        with open_text(path, task.coercion.text) as stream:
+            yield from _read_text(task, stream, report)
     except UnicodeDecodeError as error:
         raise FileRefused(f"it is not valid UTF-8 text ({error.reason}); say in source.options.encoding") from error
 
 
+@contextlib.contextmanager
+def open_text(path: str, options: TextOptions) -> Iterator[ByteStream]:
+    """A file of text as UTF-8, unpacked."""
+    with pa.OSFile(path, "rb") as file:
+        stream: Any = file
+        if os.path.splitext(path)[1] in _COMPRESSED:
+            stream = pa.CompressedInputStream(file, pa.Codec.detect(path).name)
+        readable = _Readable(stream)
+        is_utf8 = options.encoding.lower().replace("_", "-") in ("utf-8", "utf8")
+        yield readable if is_utf8 else Transcoder(readable, options.encoding)
+
+
 def _read_text(task: ReadTask, stream: ByteStream, report: Report) -> Iterator[SourceRows]:
     coercion, options = task.coercion, task.coercion.text
-    if options.encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
-        stream = Transcoder(stream, options.encoding)
     if task.format is Format.CSV:
         yield from _checked(coercion, read_csv(stream, options, report), "its header")
     else:

@@ -24,8 +24,8 @@ from lakelog.log.protocol import Log
 from lakelog.log.secrets import read_secrets
 from lakelog.log.tally import LogFindings
 from lakelog.options.declared.log import LOG_FORMAT, LOG_KEY_FORMAT
-from lakelog.sdk.maintenance.log_status import LogStatus, load_log_status
 from lakelog.sdk.maintenance.log_verification import verify_log
+from lakelog.system_tables.metadata.log_status import LogStatus, load_log_status
 
 _STATUS: Final = (
     Column("table", "TABLE"),

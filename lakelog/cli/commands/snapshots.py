@@ -12,7 +12,7 @@ from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.output.printer import Column
 from lakelog.cli.output.text import format_bytes, format_count, format_time, plural
 from lakelog.format.tables.snapshot import Snapshot
-from lakelog.sdk.listings import list_log_offsets
+from lakelog.system_tables.metadata.listings import list_log_offsets
 
 _COLUMNS = (
     Column("snapshot_id", "SNAPSHOT", right=True),

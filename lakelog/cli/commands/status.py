@@ -26,7 +26,7 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import NotFound
 from lakelog.format.retention.expiry import OverdueSnapshots
 from lakelog.format.tables.table import DatabaseInfo, TableName
-from lakelog.sdk.maintenance.log_status import LogStatus, load_log_status
+from lakelog.system_tables.metadata.log_status import LogStatus, load_log_status
 
 _FACTS: Final = (
     Column("target", "Target"),

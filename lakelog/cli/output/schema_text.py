@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lakelog.errors import InvalidArgument
+from lakelog.format.types.defaults import show_default
 from lakelog.format.types.sql_types import from_sql_type, to_sql_type
 
 _FRAME = "STRUCT<"
@@ -46,7 +47,7 @@ def parse_columns(text: str) -> pa.Schema:
 def describe_columns(
     schema: pa.Schema, primary_key: tuple[str, ...], partition_by: tuple[str, ...]
 ) -> list[dict[str, object]]:
-    """One record for each column: its `name`, SQL `type`, `nullable`, `comment`, and places in key and partition.
+    """One record for each column: `name`, SQL `type`, `nullable`, `default`, `comment`, places in key and partition.
 
     `primary_key` and `partition` count from 1 and are None for other columns.
     """
@@ -57,6 +58,7 @@ def describe_columns(
             "nullable": field.nullable,
             "primary_key": primary_key.index(field.name) + 1 if field.name in primary_key else None,
             "partition": partition_by.index(field.name) + 1 if field.name in partition_by else None,
+            "default": show_default(field),
             "comment": (field.metadata or {}).get(b"comment", b"").decode(errors="replace"),
         }
         for field in schema

@@ -30,10 +30,11 @@ from lakelog.errors import AlreadyExists, InternalError, InvalidArgument, Lakelo
 from lakelog.format.commit.request import CommitRequest, CommitResult, StagedAttempt
 from lakelog.format.tables.plan import Plan, PlanRequest
 from lakelog.format.tables.table import TableInfo, TableName
+from lakelog.format.types.column_changes import ColumnChange
 from lakelog.rpc.commit import from_proto_commit_result, to_proto_commit_request
 from lakelog.rpc.messages import build
 from lakelog.rpc.plan import from_proto_plan_header, to_proto_plan_request
-from lakelog.rpc.schema import to_ipc_schema
+from lakelog.rpc.schema import to_ipc_schema, to_proto_column_change
 from lakelog.rpc.snapshot import from_proto_snapshot
 from lakelog.rpc.table import from_proto_table, to_proto_table_name
 from lakelog.rpc.v1 import catalog_pb2, snapshots_pb2
@@ -194,6 +195,27 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
             raise
         return from_proto_table(response.table)
 
+    def alter_columns(
+        self, table_uuid: str, *, changes: Sequence[ColumnChange], comment: str | None = None
+    ) -> TableInfo:
+        """Changes columns; after an unknown outcome the error says which schema the table has now."""
+        request = build(
+            catalog_pb2.AlterColumnsRequest,
+            table_uuid=table_uuid,
+            changes=[to_proto_column_change(change) for change in changes],
+            comment=comment,
+        )
+        try:
+            # Not repeated: most changes cannot be done twice, and another may have altered the table meanwhile.
+            response = self._calls.mutate(
+                "AlterColumns", lambda on: on.methods.AlterColumns, request, repeat_unknown=False
+            )
+        except OutcomeUnknown as error:
+            found = self.get_table_by_uuid(table_uuid).schema.schema_id
+            message = f"{error.message} The table has schema {found} now: look whether it is as it should be."
+            raise OutcomeUnknown(message, reason=error.reason, metadata=error.metadata) from error
+        return from_proto_table(response.table)
+
     def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
         """Removes a table; after an unknown outcome the error says whether the table is there now."""
         request = build(catalog_pb2.DropTableRequest, database=name.database, name=name.name, if_exists=if_exists)
@@ -313,7 +335,10 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
         if not parts or parts[0].WhichOneof("part") != "header":
             raise InternalError(f"The plan of table {request.table_uuid} does not begin with a header.")
         header = from_proto_plan_header(parts[0].header)
-        files = assemble_files((part.chunk.entries, part.chunk.without_file_ids) for part in parts[1:])
+        files = assemble_files(
+            ((part.chunk.entries, part.chunk.without_file_ids) for part in parts[1:]),
+            with_statistics=request.with_statistics,
+        )
         return Plan(
             header.table, header.schema, header.file_schemas, header.snapshot, header.range_snapshots, files=files
         )

@@ -8,6 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
+from lakelog.format.types.column_changes import ColumnChange
 from lakelog.format.types.schema import TableSchema
 
 
@@ -56,6 +57,12 @@ class Catalog(Protocol):
         self, table_uuid: str, *, set_options: Mapping[str, str], unset_options: Sequence[str]
     ) -> TableInfo:
         """Changes options that may be changed."""
+        ...
+
+    def alter_columns(
+        self, table_uuid: str, *, changes: Sequence[ColumnChange], comment: str | None = None
+    ) -> TableInfo:
+        """Changes columns, all or none, which makes a new version of the schema; and the comment, unless it is None."""
         ...
 
     def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:

@@ -10,6 +10,7 @@ from typing import Final
 from lakelog.format.commit.request import BucketRef, DroppedGroup
 from lakelog.format.tables.files import DataFile
 from lakelog.format.tables.snapshot import LogContent, Snapshot, SnapshotKind
+from lakelog.format.types.schema import TableSchema
 
 
 class AttemptState(enum.Enum):
@@ -265,6 +266,7 @@ class CommitFacts:
         guards: Of the request's guards, in their order.
         touched: By table uuid: the newest change after `if_unchanged` in what the change touches.
         bases: By table uuid: the uuid of the snapshot with the id of the change's base, if it is still known.
+        schemas: By table uuid, for changes whose schema is not the head's: the versions of the schema by id.
     """
 
     heads: Mapping[str, TableHead]
@@ -279,6 +281,7 @@ class CommitFacts:
     guards: Sequence[GuardFacts] = ()
     touched: Mapping[str, GuardedChange] | None = None
     bases: Mapping[str, str] | None = None
+    schemas: Mapping[str, Mapping[int, TableSchema]] | None = None
 
 
 @dataclass(frozen=True)

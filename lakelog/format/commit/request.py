@@ -193,8 +193,9 @@ class Change:
     Args:
         table_uuid: The table.
         kind: The kind of the snapshot.
-        schema_id: The schema of the files; must be the table's current one. A compaction may have written with an
-            earlier one: each file names the schema to read it with.
+        schema_id: The schema of the files; the table's current one, or an earlier one whose rows still fit it
+            (`lakelog.format.types.evolution.find_mismatches`). A compaction may have written with any earlier one:
+            each file names the schema to read it with.
         bucket_count: The number of buckets of the files; must be the table's.
         add_files: In the order that decides between rows of one key; for a compaction, group by group.
         remove: Live files to remove; None: none.

@@ -38,9 +38,14 @@ from lakelog.format.commit.request import Change, ChangeResult, CommitRequest, R
 from lakelog.format.commit.totals import check_added
 from lakelog.format.tables.paths import PATH_RULE, is_path
 from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.types.evolution import find_mismatches
+from lakelog.format.types.schema import TableSchema
 
 MAX_LISTED: Final = 5
 """How many files or buckets a message lists; the rest is counted."""
+
+_MAX_LINES: Final = 50
+"""Columns of a difference between schemas that a message lists."""
 
 TIME_PASSED: Final = "TIME_PASSED"
 """The reason of a conflict over the commit time of a change; `time_ms` in its metadata is the time it would get."""
@@ -81,7 +86,7 @@ def check_commit(request: CommitRequest, facts: CommitFacts) -> Verdict:
         head = facts.heads[change.table_uuid]
         _check_window(change, head, time_ms)
         _check_previous(request, head, facts.writers.get(change.table_uuid, WriterFacts()))
-        check_compatible(change, head, request.attempt_id)
+        check_compatible(change, head, request.attempt_id, (facts.schemas or {}).get(change.table_uuid))
         check_log(change, head)
         _check_base(change, head, (facts.changes or {}).get(change.table_uuid, ()))
         uuid = (facts.bases or {}).get(change.table_uuid, "")
@@ -112,23 +117,26 @@ def applied_results(request: CommitRequest, facts: CommitFacts) -> tuple[str, tu
     return winner, results
 
 
-def check_compatible(change: Change, head: TableHead, attempt_id: str) -> None:
+def check_compatible(
+    change: Change, head: TableHead, attempt_id: str, schemas: Mapping[int, TableSchema] | None = None
+) -> None:
     """Checks that a change fits its table in its current state. Pure.
 
+    Args:
+        change: The change.
+        head: The table's head.
+        attempt_id: The attempt whose folder has its files.
+        schemas: If its schema is older than the head's: both, by id. Without them it does not fit.
+
     Raises:
-        CommitConflict: The schema or the bucket count has changed.
+        CommitConflict: The bucket count has changed, or the schema in a way that its rows do not fit.
         InvalidArgument: A file is outside the attempt's folder or the table's buckets and partitions.
     """
     # Each file names the schema to read it with, and rows that are only rewritten lose nothing by an earlier one. A
     # compaction whose buckets are gone is dropped group by group.
     compacts = change.kind is SnapshotKind.COMPACT
     if change.schema_id > head.schema_id or (change.schema_id < head.schema_id and not compacts):
-        raise CommitConflict(
-            f"The files for {head.name} were written with schema {change.schema_id}, but the table has schema "
-            f"{head.schema_id} by now. Load the table again and write the data anew.",
-            reason="SCHEMA_CHANGED",
-            metadata={"table": head.name, "schema_id": str(head.schema_id), "retry": "never"},
-        )
+        _check_schema(change, head, schemas or {})
     if change.bucket_count != head.bucket_count and not compacts:
         raise CommitConflict(
             f"The files for {head.name} were written for {change.bucket_count} buckets, but the table has "
@@ -169,6 +177,33 @@ def check_compatible(change: Change, head: TableHead, attempt_id: str) -> None:
     for path in {path for path in (*named, *vector_files) if path}:
         if not (path.startswith(prefix) and is_path(path)):
             raise _misplaced_path(path, prefix)
+
+
+def _check_schema(change: Change, head: TableHead, schemas: Mapping[int, TableSchema]) -> None:
+    """Raises CommitConflict unless rows of an earlier schema fit the table as it is now."""
+    written, newest = schemas.get(change.schema_id), schemas.get(head.schema_id)
+    if change.schema_id > head.schema_id or written is None or newest is None:
+        difference = ""
+    else:
+        mismatches = find_mismatches(written, newest)
+        if not mismatches and change.sent_offsets is not None:
+            # Its records are in the log with the columns of then, and cannot become those of this snapshot.
+            mismatches = ["the log: has rows of this write already, with the columns of then"]
+        if not mismatches:
+            return
+        difference = f":\n{_listed_lines(mismatches)}\n"
+    raise CommitConflict(
+        f"The files for {head.name} were written with schema {change.schema_id}, but the table has schema "
+        f"{head.schema_id} by now{difference or '. '}Load the table again and write the data anew.",
+        reason="SCHEMA_CHANGED",
+        metadata={"table": head.name, "schema_id": str(head.schema_id), "retry": "never"},
+    )
+
+
+def _listed_lines(lines: Sequence[str]) -> str:
+    shown = [f"  {line}" for line in lines[:_MAX_LINES]]
+    more = len(lines) - _MAX_LINES
+    return "\n".join([*shown, f"  and {more} more columns"] if more > 0 else shown)
 
 
 def _misplaced_path(path: str, prefix: str) -> InvalidArgument:

@@ -60,6 +60,15 @@ def bind_parameters(source: Source, params: Mapping[str, object]) -> str:
     return "".join([*parts, source.text[end:]])
 
 
+def find_parameters(source: Source) -> frozenset[str]:
+    """Returns the names of a text's `:name` parameters. Pure.
+
+    Raises:
+        InvalidArgument: Something in the text is no word.
+    """
+    return frozenset(name.text for _, name in _find_places(split_tokens(source, with_hints=True)))
+
+
 def to_constant(value: object, name: str) -> str:
     """Returns a value as a constant of SQL, with a space on both sides.
 
@@ -70,7 +79,7 @@ def to_constant(value: object, name: str) -> str:
     Raises:
         InvalidArgument: It is of no such type.
     """
-    text = _constant_text(_to_plain(value, name), name)
+    text = to_constant_text(_to_plain(value, name), name)
     return f" {text} "
 
 
@@ -117,7 +126,12 @@ def _to_plain(value: object, name: str) -> object:
     return value
 
 
-def _constant_text(value: object, name: str) -> str:
+def to_constant_text(value: object, name: str) -> str:
+    """A Python value as a constant of SQL. Pure.
+
+    Raises:
+        InvalidArgument: SQL has no such constant; names the parameter.
+    """
     if value is None:
         return "NULL"
     if isinstance(value, bool):

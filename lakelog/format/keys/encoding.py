@@ -136,7 +136,7 @@ def decode_values(encoded: Sequence[bytes], data_type: pa.DataType) -> pa.Array:
     if len(joined) != len(encoded) * (width + 1):
         raise _damaged(joined, [data_type])
     payload = np.frombuffer(joined, np.uint8).reshape(len(encoded), width + 1)[:, 1:].copy()
-    return _from_payload(payload, data_type)
+    return decode_payload(payload, data_type)
 
 
 def encode_partition(values: Sequence[pa.Scalar]) -> bytes:
@@ -182,8 +182,8 @@ def _payload(array: pa.Array) -> npt.NDArray[np.uint8]:
     )
 
 
-def _from_payload(payload: npt.NDArray[np.uint8], data_type: pa.DataType) -> pa.Array:
-    """The inverse of `_payload`."""
+def decode_payload(payload: npt.NDArray[np.uint8], data_type: pa.DataType) -> pa.Array:
+    """Returns numbers from the bytes after their markers, one row per value: the inverse of `_payload`."""
     if pt.is_boolean(data_type):
         return pa.array(payload[:, 0] == 1)
     if pt.is_decimal128(data_type):

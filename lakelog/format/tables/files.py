@@ -88,3 +88,6 @@ FILE_SCHEMA: Final = pa.schema(
     ]
 )
 """The columns of a plan: one row per live file, or one per changelog file of its snapshot (`added_snapshot`)."""
+
+STATISTICS_FIELD: Final = pa.field("statistics", pa.binary())
+"""A file's column statistics, as `lakelog.format.tables.packed_statistics` encodes them; NULL: it has none."""

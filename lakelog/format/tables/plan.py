@@ -63,6 +63,10 @@ class PlanRequest:
             have emitted, in files that may no longer be live.
         log: With a range: list the files with the rows that its snapshots bring to the external log (`Snapshot.log`),
             instead of their data files. A snapshot whose log is its changelog has no files while that is pending.
+        levels: Only files of these levels; empty: of all.
+        with_statistics: Also list the column statistics of the files, in the column `STATISTICS_FIELD`.
+        reads_changed_columns: Whether the caller reads files of earlier schemas as this version does. A client from
+            before columns could change does not, and gets no plan of a table whose columns were changed.
     """
 
     table_uuid: str
@@ -77,6 +81,9 @@ class PlanRequest:
     added_after: int = 0
     baseline: bool = False
     log: bool = False
+    levels: tuple[int, ...] = ()
+    with_statistics: bool = False
+    reads_changed_columns: bool = True
 
 
 @dataclass(frozen=True)
@@ -84,9 +91,10 @@ class PlanHeader:
     """A plan without its files.
 
     Args:
-        table: The table as it is now.
+        table: The table as it is read: with the schema to read with, and options that name columns as it does.
         schema: The schema to read with.
-        file_schemas: Every schema that a file was written with, by id.
+        file_schemas: By id: the schema to read with, those of the snapshots that the plan names, and with `log` every
+            schema that a file was written with.
         snapshot: The snapshot to read, or the last of the range; None for a table without snapshots.
         range_snapshots: With a range: its snapshots in rising order.
     """
@@ -103,8 +111,8 @@ class Plan(PlanHeader):
     """The files that a read must consider.
 
     Args:
-        files: One row per file, with the columns of `lakelog.format.tables.files.FILE_SCHEMA`, ordered by (partition,
-            bucket, order snapshot, order ordinal).
+        files: One row per file, with the columns of `lakelog.format.tables.files.FILE_SCHEMA`, and with
+            `STATISTICS_FIELD` if it was requested; ordered by (partition, bucket, order snapshot, order ordinal).
     """
 
     files: pa.Table

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from lakelog.format.types.evolution import find_renames
 from lakelog.format.types.schema import TableSchema
+from lakelog.options.column_options import rename_in_options
 
 
 @dataclass(frozen=True)
@@ -59,3 +61,15 @@ class DatabaseInfo:
     comment: str
     table_count: int
     size_bytes: int = 0
+
+
+def as_of(table: TableInfo, schema: TableSchema) -> TableInfo:
+    """The table with another version of its schema, and options that name the columns as that version does. Pure.
+
+    Options name columns by their present names. Read beside an earlier schema they would name no column, or another
+    one that had the name then.
+    """
+    if schema.schema_id == table.schema.schema_id:
+        return table
+    options = rename_in_options(table.options, find_renames(table.schema, schema))
+    return replace(table, schema=schema, options=options)

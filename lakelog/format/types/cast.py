@@ -19,6 +19,7 @@ from pyarrow import types as pt
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.types.convert import ValueLost, convert_values, find_mismatch
+from lakelog.format.types.defaults import fill_left_out, write_default
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.format.types.time_text import to_time_texts
 
@@ -42,7 +43,7 @@ def cast_batch(
     Args:
         batch: The input, with any Arrow types.
         schema: The table's columns with canonical types (`lakelog.format.types.types`).
-        fill_missing: Nullable columns that the input leaves out become NULL; else they are an error.
+        fill_missing: Nullable columns without a default that the input leaves out become NULL; else they are an error.
 
     Returns:
         A batch or table, as given, of exactly `schema`; columns that fit are not copied.
@@ -59,7 +60,7 @@ def cast_batch(
     columns: list[pa.Array | pa.ChunkedArray] = []
     for field in schema:
         if field.name not in names:
-            columns.append(pa.nulls(batch.num_rows, field.type))
+            columns.append(fill_left_out(field, batch.num_rows))
             continue
         column = batch.column(field.name)
         if isinstance(column, pa.ChunkedArray):
@@ -72,7 +73,12 @@ def cast_batch(
 
 
 def check_schema(
-    given: pa.Schema, expected: pa.Schema, *, fill_missing: bool = False, fill_option: str = "fill_missing"
+    given: pa.Schema,
+    expected: pa.Schema,
+    *,
+    fill_missing: bool = False,
+    fill_option: str = "fill_missing",
+    merge_option: str | None = None,
 ) -> None:
     """Checks that rows of a schema can be cast to a table's schema, as far as the types show.
 
@@ -81,6 +87,7 @@ def check_schema(
         expected: The table's columns.
         fill_missing: As of `cast_batch`.
         fill_option: The caller's name for `fill_missing`, for the error.
+        merge_option: The caller's name for adding columns to the table, for the error; None: it has no such option.
 
     Raises:
         InvalidArgument: With the difference: one line per column, with the expected type, the given one and what to do.
@@ -96,6 +103,8 @@ def check_schema(
     left_out: list[tuple[str, str, str, str]] = []
     for field in expected:
         if field.name not in counts:
+            if write_default(field) is not None:
+                continue
             if not field.nullable:
                 lines.append((field.name, _type_text(field), "nothing", "add the column; it is NOT NULL"))
             elif not fill_missing:
@@ -117,7 +126,10 @@ def check_schema(
         if not near and place < _MAX_GUESSED:
             near = difflib.get_close_matches(name[:200], free, n=1)
         meant.update(near)
-        remedy = "drop it, or add it to the table" + (f"; or is '{near[0]}' meant?" if near else "")
+        remedy = "drop it, or add it to the table"
+        remedy += (f", as {merge_option} does" if merge_option else "") + (
+            f"; or is '{near[0]}' meant?" if near else ""
+        )
         if name == ROW_KIND_COLUMN:
             remedy = "drop it, or give rows with kinds to write()"
         lines.append((name, "no such column", _shorten(str(types[name])), remedy))

@@ -15,6 +15,8 @@ import pyarrow as pa
 
 FIELD_ID_KEY: Final = b"PARQUET:field_id"
 
+_KEPT: Final = (b"comment", b"write-default")
+
 
 @dataclass(frozen=True)
 class TableSchema:
@@ -69,10 +71,10 @@ def field_id(field: pa.Field) -> int:
 
 
 def assign_field_ids(schema: pa.Schema, first_id: int = 1) -> pa.Schema:
-    """Gives every field, nested ones too, the next id, depth first; other metadata than ids and comments is dropped.
+    """Gives every field, nested ones too, the next id, depth first.
 
     Args:
-        schema: Any Arrow schema.
+        schema: Any Arrow schema; of its metadata comments and defaults are kept.
         first_id: The id of the first field; one more than the highest that the table ever used.
 
     Returns:
@@ -84,9 +86,9 @@ def assign_field_ids(schema: pa.Schema, first_id: int = 1) -> pa.Schema:
 
 def _with_id(field: pa.Field, counter: Iterator[int]) -> pa.Field:
     metadata = {FIELD_ID_KEY: str(next(counter)).encode()}
-    comment = (field.metadata or {}).get(b"comment")
-    if comment:
-        metadata[b"comment"] = comment
+    for key in _KEPT:
+        if text := (field.metadata or {}).get(key):
+            metadata[key] = text
     return pa.field(field.name, _type_with_ids(field.type, counter), field.nullable, metadata)
 
 

@@ -89,7 +89,7 @@ def to_sql_type(data_type: pa.DataType) -> str:
         return f"MAP<{to_sql_type(data_type.key_type)}, {_field_text(data_type.item_field)}>"
     if pt.is_struct(data_type):
         fields = (data_type.field(i) for i in range(data_type.num_fields))
-        return "STRUCT<" + ", ".join(f"{_name_text(field.name)}: {_field_text(field)}" for field in fields) + ">"
+        return "STRUCT<" + ", ".join(f"{quote_name(field.name)}: {_field_text(field)}" for field in fields) + ">"
     raise InvalidArgument(
         f"Type {data_type} has no SQL name; table types only have one. Bring it to its canonical type."
     )
@@ -122,7 +122,8 @@ def _field_text(field: pa.Field) -> str:
     return to_sql_type(field.type) + ("" if field.nullable else " NOT NULL")
 
 
-def _name_text(name: str) -> str:
+def quote_name(name: str) -> str:
+    """A name in SQL: in back-quotes unless it is a plain word."""
     return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 

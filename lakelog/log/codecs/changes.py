@@ -175,6 +175,17 @@ def read_debezium_changes(
     return Changes(rows, kinds, (row.kinds == OBJECT) & ~roots.wrong, olds, has_before & ~roots.wrong, roots.wrong)
 
 
+def find_debezium_schemas(values: pa.Array) -> tuple[list[bytes], Mask]:
+    """The schemas that stand around rows in messages of Debezium, each once, and which messages have one. Pure.
+
+    Args:
+        values: Binary.
+    """
+    (said,) = Values.of_roots(scan_json(values)).find_members(["schema"])
+    is_said = said.kinds == OBJECT
+    return ([] if not is_said.any() else _take_schemas(said, is_said).dictionary.to_pylist()), is_said
+
+
 def read_debezium_keys(keys: pa.Array, schema: pa.Schema, *, time_unit: str | None = None) -> tuple[pa.Table, Mask]:
     """Keys of Debezium's records, with and without a schema around them. Pure.
 
@@ -267,16 +278,21 @@ def _find_encodings(said: Values, time_unit: str | None) -> _Encodings:
     is_said = said.kinds == OBJECT
     if not is_said.any():
         return _Encodings([], None, unsaid)
+    encoded = _take_schemas(said, is_said)
+    types = [read_connect_types(text.as_py()) for text in encoded.dictionary]
+    if len(types) == 1 and is_said.all():
+        return _Encodings(types, None, unsaid)
+    return _Encodings(types, np.asarray(encoded.indices.fill_null(len(types)), dtype=np.int64), unsaid)
+
+
+def _take_schemas(said: Values, is_said: Mask) -> pa.DictionaryArray:
+    """The schema of each message, NULL where there is none."""
     opens = np.where(is_said, said.holders + 1, 0)
     scan = said.scan
     starts = scan.starts[opens]
     lengths = np.where(is_said, scan.ends[scan.partners[opens]] - starts, 0)
     # A topic has few schemas, and a message's schema is larger than its rows: each is read once.
-    encoded = take_spans(scan.data, starts, lengths, is_said).dictionary_encode()
-    types = [read_connect_types(text.as_py()) for text in encoded.dictionary]
-    if len(types) == 1 and is_said.all():
-        return _Encodings(types, None, unsaid)
-    return _Encodings(types, np.asarray(encoded.indices.fill_null(len(types)), dtype=np.int64), unsaid)
+    return take_spans(scan.data, starts, lengths, is_said).dictionary_encode()
 
 
 def _read_rows(values: Values, schema: pa.Schema, encodings: _Encodings | None) -> pa.Table:

@@ -87,6 +87,15 @@ FILL_MISSING: Final = Option[bool](
     "missing columns are an error that names them.",
     Scope.WRITE,
 )
+MERGE_SCHEMA: Final = Option[bool](
+    "merge-schema",
+    Flag(),
+    False,
+    "Whether columns that the rows have and the table lacks are added to it, and types that the rows' types hold "
+    "without loss become those (Spark; there also `mergeSchema`). Columns that the rows lack get their default or NULL "
+    "then. If not, such rows are an error that names the columns.",
+    Scope.WRITE,
+)
 DYNAMIC_PARTITION_OVERWRITE: Final = Option[bool](
     "dynamic-partition-overwrite",
     Flag(),

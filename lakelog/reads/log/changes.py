@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from lakelog.format.filter.condition import Filter
 from lakelog.format.tables.snapshot import Snapshot
-from lakelog.format.tables.table import TableInfo
+from lakelog.format.tables.table import TableInfo, as_of
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind, decode_kinds
+from lakelog.format.types.schema import TableSchema
 from lakelog.log.codecs import LogCodec
 from lakelog.log.codecs.decode import DecodedRecords
 from lakelog.log.columns import concat_fetched
@@ -28,6 +29,7 @@ from lakelog.storage.lookup.caches import Caches
 from lakelog.storage.lookup.changelog_rules import to_changelog_rules
 from lakelog.storage.merging.merge_policy import to_merge_policy
 from lakelog.storage.objects.store import ObjectStore
+from lakelog.storage.parquet.schema_mapping import apply_mapping, map_columns
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN, FileScan
 from lakelog.storage.write.routing import Routing, route_rows, to_routing
 
@@ -46,6 +48,8 @@ class LogChanges:
         store: Where the table's files are.
         states: Returns the files of the states before, to look old rows up.
         caches: The caches of this process.
+        written: The version of the table's schema that the records were written in, if they are to be read as another
+            one that has the same columns under other names or in other places; None: the one of `table`.
     """
 
     table: TableInfo
@@ -54,6 +58,7 @@ class LogChanges:
     store: ObjectStore
     states: States
     caches: Caches | None = field(repr=False)
+    written: TableSchema | None = None
 
     def emit(self, source: ChangeSource, logged: LoggedCommits, *, topic: str) -> Iterator[pa.RecordBatch]:
         """Emits the changes of successive snapshots, given all their records in some buckets.
@@ -100,7 +105,7 @@ class LogChanges:
             *self._routing.bucket_key,
         }
         wanted = [name for name in self.table.schema.arrow.names if name in needed]
-        rows = self._in_order(self._codec.decode(records, topic=topic, columns=wanted), records)
+        rows = self._in_order(self._decode(records, topic, wanted), records)
         if columns.filter is not None:
             rows = rows.filter(columns.filter)
         own: Mapping[str, object] = {
@@ -112,9 +117,24 @@ class LogChanges:
         )
         yield from (batch for batch in shown.combine_chunks().to_batches() if batch.num_rows)
 
+    def _decode(self, records: FetchedRecords, topic: str, names: Sequence[str]) -> DecodedRecords:
+        """The rows of records in some of the table's columns."""
+        if self.written is None:
+            return self._codec.decode(records, topic=topic, columns=names)
+        ids = self.table.schema.field_ids
+        by_id = {found: name for name, found in self.written.field_ids.items()}
+        columns = [by_id[ids[name]] for name in names]
+        decoded = self._codec.decode(records, topic=topic, columns=columns)
+        stored = [self.written.arrow.field(name) for name in columns]
+        wanted = [self.table.schema.arrow.field(name).with_nullable(True) for name in names]
+        before = None if decoded.before is None else _read_as(decoded.before, stored, wanted)
+        return dataclasses.replace(decoded, rows=_read_as(decoded.rows, stored, wanted), before=before)
+
     @cached_property
     def _codec(self) -> LogCodec:
-        return make_codec(self.table, self.table.schema)
+        if self.written is None:
+            return make_codec(self.table, self.table.schema)
+        return make_codec(as_of(self.table, self.written), self.written)
 
     @cached_property
     def _routing(self) -> Routing:
@@ -129,7 +149,7 @@ class LogChanges:
         self, changes: NormalizedChanges, logged: Sequence[tuple[Snapshot, FetchedRecords]], topic: str
     ) -> Iterator[pa.RecordBatch]:
         records = concat_fetched([each for _, each in logged])
-        decoded = self._codec.decode(records, topic=topic, columns=changes.emitted_columns)
+        decoded = self._decode(records, topic, changes.emitted_columns)
         kinds = pa.field(ROW_KIND_COLUMN, pa.int8())
         rows = decoded.rows.append_column(kinds, pa.array(decoded.kinds))
         ends = np.cumsum([len(each) for _, each in logged]).tolist()
@@ -183,3 +203,12 @@ class LogChanges:
             order = pairs[is_there]
         rows = rows.append_column(pa.field(ROW_KIND_COLUMN, pa.int8()), pa.array(kinds))
         return rows.append_column(pa.field(SNAPSHOT_ID_COLUMN, pa.int64()), pa.array(ids)).take(pa.array(order))
+
+
+def _read_as(rows: pa.Table, stored: Sequence[pa.Field], wanted: Sequence[pa.Field]) -> pa.Table:
+    """Rows in columns with other names, or with other fields inside."""
+    schema = pa.schema([field.with_nullable(True) for field in stored])
+    mapping = map_columns(schema, tuple(wanted))
+    named = pa.Table.from_arrays(rows.columns, schema=schema)
+    batches = [apply_mapping(batch, mapping) for batch in named.to_batches()]
+    return pa.Table.from_batches(batches, schema=mapping.schema)

@@ -55,9 +55,9 @@ class LogPlan:
     """What some snapshots bring to the log.
 
     Args:
-        table: The table, as it is now.
+        table: The table as it is now.
         schema: The schema to read with.
-        file_schemas: Every schema that a file may have been written with, by id.
+        file_schemas: Every schema that a file of the snapshots was written with or one of them has, by id.
         snapshots: The requested ones, up to the first one that waits for the changelog that is its log.
         chunks: The chunks in the order of the log; none for a snapshot that brings nothing.
     """

@@ -13,7 +13,7 @@ from lakelog.context import Context
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound
 from lakelog.format.filter.condition import parse_filter
 from lakelog.format.retention.consumer import Consumer, ConsumerPosition
-from lakelog.format.tables.table import TableInfo
+from lakelog.format.tables.table import TableInfo, as_of
 from lakelog.log.settings import LogSettings, choose_log, read_log_settings
 from lakelog.options.declared.log import STREAM_READ_MODE
 from lakelog.options.declared.streams import (
@@ -96,6 +96,7 @@ def open_stream(
         Fenced: Another reader has opened the consumer since this reader began.
     """
     parsed = StreamOptions(request.options)
+    tables = _with_begun_schemas(context.metastore, tables, points)
     names = [str(table.name) for table in tables]
     views = [
         _to_view(table, parsed, request.columns.get(name), request.filters.get(name))
@@ -171,7 +172,13 @@ def _begin(
     def to_points(begins: Sequence[StreamStart]) -> tuple[ResumePoint, ...]:
         return tuple(
             ResumePoint(
-                table.table_uuid, start.after, start.after_uuid, start.full_at is not None, start.skip_rows, epoch
+                table.table_uuid,
+                start.after,
+                start.after_uuid,
+                start.full_at is not None,
+                start.skip_rows,
+                epoch,
+                table.schema.schema_id,
             )
             for table, start, epoch in zip(tables, begins, epochs, strict=True)
         )
@@ -284,6 +291,24 @@ def _open_consumers(
                 metadata={"consumer_id": consumer_id, "table": str(table.name), "epoch": str(point.epoch)},
             )
         found.append(consumer)
+    return found
+
+
+def _with_begun_schemas(
+    metastore: Metastore, tables: Sequence[TableInfo], points: Sequence[ResumePoint]
+) -> Sequence[TableInfo]:
+    """The tables with the columns that a reader that goes on is being shown."""
+    found = list(tables)
+    for place, (table, point) in enumerate(zip(tables, points, strict=False)):
+        if point.schema_id in (None, table.schema.schema_id):
+            continue
+        versions = {each.schema_id: each for each in metastore.list_schemas(table.table_uuid)}
+        if point.schema_id not in versions:
+            raise InvalidArgument(
+                f"Table {table.name} has no schema {point.schema_id}. Give back what was sent, or nothing.",
+                metadata={"field": "schema_id", "value": str(point.schema_id)},
+            )
+        found[place] = as_of(table, versions[point.schema_id])
     return found
 
 

@@ -246,8 +246,8 @@ class RemoteFollower:
         done = from_proto_positions(sent.done)
         for table, at in done.items():
             point = self._points[self._uuids[table]]
-            self._points[point.table_uuid] = ResumePoint(
-                point.table_uuid, at.snapshot_id, at.snapshot_uuid, epoch=point.epoch
+            self._points[point.table_uuid] = replace(
+                point, snapshot_id=at.snapshot_id, snapshot_uuid=at.snapshot_uuid, from_state=False, received_rows=0
             )
         skipped = from_proto_skipped(sent.skipped)
         for table, snapshot_ids in skipped.items():

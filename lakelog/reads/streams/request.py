@@ -42,6 +42,7 @@ class ResumePoint:
         from_state: Whether it does not yet have all initial rows.
         received_rows: How many rows it already has of what comes next.
         epoch: Its consumer's epoch; 0: it has none.
+        schema_id: The version of the table's schema whose columns it is being shown; None: the present one.
     """
 
     table_uuid: str
@@ -50,6 +51,7 @@ class ResumePoint:
     from_state: bool = False
     received_rows: int = 0
     epoch: int = 0
+    schema_id: int | None = None
 
 
 def to_request(

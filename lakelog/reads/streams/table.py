@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.reads.change_plan import describe_skipped, has_changelog_producer, is_overwrite
+from lakelog.reads.continued_columns import ContinuedColumns, find_shown
 from lakelog.reads.scan_planning import plan_changes, plan_scan
 from lakelog.reads.streams.batch import StreamBatch
 from lakelog.storage.parquet.batches import join_small_batches
@@ -22,6 +24,12 @@ from lakelog.storage.parquet.writer import plan_file_schema
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
 
 _log = logging.getLogger(__name__)
+
+GO_ON: Final = (
+    "Subscribe again with columns and filters that the table has now: a consumer goes on behind its position, and "
+    "without one, scan_mode='from-snapshot' and the option 'scan.snapshot-id' = '{}' begin there."
+)
+"""How a subscription goes on after a change of columns that ends it."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,8 @@ class StreamTable:
         self._table = table
         self._view = view
         self._counts = counts
+        shown = find_shown(table, view.columns, view.filter)
+        self._continued = ContinuedColumns(table, shown, GO_ON)
 
     @property
     def name(self) -> str:
@@ -94,7 +104,7 @@ class StreamTable:
         scan = plan_scan(
             self._context,
             self._table,
-            columns=self._view.columns,
+            columns=self._names(),
             filter=self._view.filter,
             limit=None,
             snapshot_id=snapshot_id,
@@ -102,6 +112,7 @@ class StreamTable:
             options=None,
             files_since_ms=files_since_ms,
             baseline=not self._view.raw,
+            continued=self._continued,
             counts=self._counts,
         )
         rows = join_small_batches(scan.to_batches())
@@ -132,6 +143,7 @@ class StreamTable:
             filter=self._view.filter,
             raw=self._view.raw,
             overwrites=self._view.overwrites,
+            continued=self._continued,
             counts=self._counts,
         )
         if scan.skipped_snapshots:
@@ -152,8 +164,11 @@ class StreamTable:
         """The error when the table no longer exists."""
         return to_dropped(self.name)
 
+    def _names(self) -> list[str]:
+        return self._table.schema.arrow.names if self._view.columns is None else list(self._view.columns)
+
     def _columns(self) -> list[str]:
-        names = self._table.schema.arrow.names if self._view.columns is None else list(self._view.columns)
+        names = self._names()
         kind = [ROW_KIND_COLUMN] if self._table.schema.primary_key and ROW_KIND_COLUMN not in names else []
         return [*names, *kind, SNAPSHOT_ID_COLUMN]
 

@@ -507,6 +507,192 @@ class AlterTableResponse(_message.Message):
 Global___AlterTableResponse: _TypeAlias = AlterTableResponse  # noqa: Y015
 
 @_typing.final
+class AlterColumnsRequest(_message.Message):
+    """Requests a new version of a table's schema."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_UUID_FIELD_NUMBER: _builtins.int
+    CHANGES_FIELD_NUMBER: _builtins.int
+    COMMENT_FIELD_NUMBER: _builtins.int
+    table_uuid: _builtins.str
+    """The table."""
+    comment: _builtins.str
+    """What the table is for, in the words of its owner; absent: unchanged."""
+    @_builtins.property
+    def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ColumnChange]:
+        """Applied in this order; all or none."""
+
+    def __init__(
+        self,
+        *,
+        table_uuid: _builtins.str = ...,
+        changes: _abc.Iterable[Global___ColumnChange] | None = ...,
+        comment: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_comment", b"_comment", "comment", b"comment"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_comment", b"_comment", "changes", b"changes", "comment", b"comment", "table_uuid", b"table_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__comment: _TypeAlias = _typing.Literal["comment"]  # noqa: Y015
+    _WhichOneofArgType__comment: _TypeAlias = _typing.Literal["_comment", b"_comment"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__comment) -> _WhichOneofReturnType__comment | None: ...
+
+Global___AlterColumnsRequest: _TypeAlias = AlterColumnsRequest  # noqa: Y015
+
+@_typing.final
+class AlterColumnsResponse(_message.Message):
+    """Answers AlterColumns."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def table(self) -> _types_pb2.Table:
+        """The table as it is now."""
+
+    def __init__(
+        self,
+        *,
+        table: _types_pb2.Table | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["table", b"table"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["table", b"table"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AlterColumnsResponse: _TypeAlias = AlterColumnsResponse  # noqa: Y015
+
+@_typing.final
+class ColumnChange(_message.Message):
+    """One change of a column, or of a field inside of one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATH_FIELD_NUMBER: _builtins.int
+    ADD_FIELD_NUMBER: _builtins.int
+    DROP_FIELD_NUMBER: _builtins.int
+    RENAME_FIELD_NUMBER: _builtins.int
+    MOVE_FIELD_NUMBER: _builtins.int
+    WIDEN_FIELD_NUMBER: _builtins.int
+    ALLOW_NULL_FIELD_NUMBER: _builtins.int
+    COMMENT_FIELD_NUMBER: _builtins.int
+    DEFAULT_VALUE_FIELD_NUMBER: _builtins.int
+    drop: _builtins.bool
+    """Drops it; always true."""
+    rename: _builtins.str
+    """Its new name."""
+    widen: _builtins.bytes
+    """Its wider type: an Arrow schema in IPC format with one field."""
+    allow_null: _builtins.bool
+    """Lets it take NULL; always true."""
+    comment: _builtins.str
+    """Its comment; an empty one removes it."""
+    default_value: _builtins.bytes
+    """What writes store that leave it out: as `AddColumn.default_value`; a NULL removes the default."""
+    @_builtins.property
+    def path(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The column's name, and the names below it: fields of structs, `element`, `key` and `value`."""
+
+    @_builtins.property
+    def add(self) -> Global___AddColumn:
+        """Adds it; the last name of the path is the new one."""
+
+    @_builtins.property
+    def move(self) -> Global___ColumnPlace:
+        """Its new place."""
+
+    def __init__(
+        self,
+        *,
+        path: _abc.Iterable[_builtins.str] | None = ...,
+        add: Global___AddColumn | None = ...,
+        drop: _builtins.bool = ...,
+        rename: _builtins.str = ...,
+        move: Global___ColumnPlace | None = ...,
+        widen: _builtins.bytes = ...,
+        allow_null: _builtins.bool = ...,
+        comment: _builtins.str = ...,
+        default_value: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["add", b"add", "allow_null", b"allow_null", "change", b"change", "comment", b"comment", "default_value", b"default_value", "drop", b"drop", "move", b"move", "rename", b"rename", "widen", b"widen"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["add", b"add", "allow_null", b"allow_null", "change", b"change", "comment", b"comment", "default_value", b"default_value", "drop", b"drop", "move", b"move", "path", b"path", "rename", b"rename", "widen", b"widen"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["add", "drop", "rename", "move", "widen", "allow_null", "comment", "default_value"]  # noqa: Y015
+    _WhichOneofArgType_change: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_change) -> _WhichOneofReturnType_change | None: ...
+
+Global___ColumnChange: _TypeAlias = ColumnChange  # noqa: Y015
+
+@_typing.final
+class AddColumn(_message.Message):
+    """A column to add."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIELD_FIELD_NUMBER: _builtins.int
+    COMMENT_FIELD_NUMBER: _builtins.int
+    DEFAULT_VALUE_FIELD_NUMBER: _builtins.int
+    PLACE_FIELD_NUMBER: _builtins.int
+    field: _builtins.bytes
+    """Its type and whether it takes NULL: an Arrow schema in IPC format with one field, whose name does not count."""
+    comment: _builtins.str
+    """What it is for; may be empty."""
+    default_value: _builtins.bytes
+    """What rows that are there show, and writes store that leave it out: an Arrow stream in IPC format with one column of one
+    row. Empty: NULL.
+    """
+    @_builtins.property
+    def place(self) -> Global___ColumnPlace:
+        """Its place; absent: at the end."""
+
+    def __init__(
+        self,
+        *,
+        field: _builtins.bytes = ...,
+        comment: _builtins.str = ...,
+        default_value: _builtins.bytes = ...,
+        place: Global___ColumnPlace | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["place", b"place"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["comment", b"comment", "default_value", b"default_value", "field", b"field", "place", b"place"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AddColumn: _TypeAlias = AddColumn  # noqa: Y015
+
+@_typing.final
+class ColumnPlace(_message.Message):
+    """A place among columns, or among the fields of a struct."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIRST_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    first: _builtins.bool
+    """Before all others; always true."""
+    after: _builtins.str
+    """Right behind this one."""
+    def __init__(
+        self,
+        *,
+        first: _builtins.bool = ...,
+        after: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "first", b"first", "place", b"place"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "first", b"first", "place", b"place"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_place: _TypeAlias = _typing.Literal["first", "after"]  # noqa: Y015
+    _WhichOneofArgType_place: _TypeAlias = _typing.Literal["place", b"place"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_place) -> _WhichOneofReturnType_place | None: ...
+
+Global___ColumnPlace: _TypeAlias = ColumnPlace  # noqa: Y015
+
+@_typing.final
 class DropTableRequest(_message.Message):
     """Requests to remove a table."""
 

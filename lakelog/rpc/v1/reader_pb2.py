@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1blakelog/rpc/v1/reader.proto\x12\x0elakelog.rpc.v1\"\xad\x01\n\x10SubscribeRequest\x12/\n\x05start\x18\x01 \x01(\x0b\x32\x1e.lakelog.rpc.v1.SubscribeStartH\x00\x12.\n\x05taken\x18\x02 \x01(\x0b\x32\x1d.lakelog.rpc.v1.TakenProgressH\x00\x12-\n\x04keep\x18\x03 \x01(\x0b\x32\x1d.lakelog.rpc.v1.KeepPositionsH\x00\x42\t\n\x07request\"\x81\x02\n\x0eSubscribeStart\x12+\n\x06tables\x18\x01 \x03(\x0b\x32\x1b.lakelog.rpc.v1.StreamTable\x12<\n\x07options\x18\x02 \x03(\x0b\x32+.lakelog.rpc.v1.SubscribeStart.OptionsEntry\x12+\n\x06resume\x18\x03 \x03(\x0b\x32\x1b.lakelog.rpc.v1.ResumePoint\x12\x11\n\tmax_bytes\x18\x04 \x01(\x03\x12\x14\n\x0cmax_messages\x18\x05 \x01(\x05\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x7f\n\x0bStreamTable\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ntable_uuid\x18\x02 \x01(\t\x12.\n\x07\x63olumns\x18\x03 \x01(\x0b\x32\x1d.lakelog.rpc.v1.StreamColumns\x12\x13\n\x06\x66ilter\x18\x04 \x01(\tH\x00\x88\x01\x01\x42\t\n\x07_filter\"\x1e\n\rStreamColumns\x12\r\n\x05names\x18\x01 \x03(\t\"\x87\x01\n\x0bResumePoint\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x13\n\x0bsnapshot_id\x18\x02 \x01(\x03\x12\x15\n\rsnapshot_uuid\x18\x03 \x01(\t\x12\x12\n\nfrom_state\x18\x04 \x01(\x08\x12\x15\n\rreceived_rows\x18\x05 \x01(\x03\x12\r\n\x05\x65poch\x18\x06 \x01(\x03\"!\n\rTakenProgress\x12\x10\n\x08sequence\x18\x01 \x01(\x03\"K\n\x0eStreamPosition\x12\r\n\x05table\x18\x01 \x01(\t\x12\x13\n\x0bsnapshot_id\x18\x02 \x01(\x03\x12\x15\n\rsnapshot_uuid\x18\x03 \x01(\t\"B\n\rKeepPositions\x12\x31\n\tpositions\x18\x01 \x03(\x0b\x32\x1e.lakelog.rpc.v1.StreamPosition\"\xe6\x01\n\x11SubscribeResponse\x12\x31\n\x06opened\x18\x01 \x01(\x0b\x32\x1f.lakelog.rpc.v1.SubscribeOpenedH\x00\x12\x32\n\x08progress\x18\x02 \x01(\x0b\x32\x1e.lakelog.rpc.v1.StreamProgressH\x00\x12-\n\x04kept\x18\x03 \x01(\x0b\x32\x1d.lakelog.rpc.v1.KeptPositionsH\x00\x12/\n\x05\x65nded\x18\x04 \x01(\x0b\x32\x1e.lakelog.rpc.v1.SubscribeEndedH\x00\x42\n\n\x08response\"q\n\x0fSubscribeOpened\x12+\n\x06tables\x18\x01 \x03(\x0b\x32\x1b.lakelog.rpc.v1.ResumePoint\x12\x31\n\tpositions\x18\x02 \x03(\x0b\x32\x1e.lakelog.rpc.v1.StreamPosition\"\xad\x01\n\x0eStreamProgress\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12(\n\x04rows\x18\x02 \x01(\x0b\x32\x1a.lakelog.rpc.v1.StreamRows\x12,\n\x04\x64one\x18\x03 \x03(\x0b\x32\x1e.lakelog.rpc.v1.StreamPosition\x12\x31\n\x07skipped\x18\x04 \x03(\x0b\x32 .lakelog.rpc.v1.SkippedSnapshots\"7\n\x10SkippedSnapshots\x12\r\n\x05table\x18\x01 \x01(\t\x12\x14\n\x0csnapshot_ids\x18\x02 \x03(\x03\"O\n\nStreamRows\x12\r\n\x05table\x18\x01 \x01(\t\x12\x13\n\x0bsnapshot_id\x18\x02 \x01(\x03\x12\x0e\n\x06schema\x18\x03 \x01(\x0c\x12\r\n\x05\x62\x61tch\x18\x04 \x01(\x0c\"\x0f\n\rKeptPositions\"\x10\n\x0eSubscribeEnded2e\n\rReaderService\x12T\n\tSubscribe\x12 .lakelog.rpc.v1.SubscribeRequest\x1a!.lakelog.rpc.v1.SubscribeResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1blakelog/rpc/v1/reader.proto\x12\x0elakelog.rpc.v1\"\xad\x01\n\x10SubscribeRequest\x12/\n\x05start\x18\x01 \x01(\x0b\x32\x1e.lakelog.rpc.v1.SubscribeStartH\x00\x12.\n\x05taken\x18\x02 \x01(\x0b\x32\x1d.lakelog.rpc.v1.TakenProgressH\x00\x12-\n\x04keep\x18\x03 \x01(\x0b\x32\x1d.lakelog.rpc.v1.KeepPositionsH\x00\x42\t\n\x07request\"\x81\x02\n\x0eSubscribeStart\x12+\n\x06tables\x18\x01 \x03(\x0b\x32\x1b.lakelog.rpc.v1.StreamTable\x12<\n\x07options\x18\x02 \x03(\x0b\x32+.lakelog.rpc.v1.SubscribeStart.OptionsEntry\x12+\n\x06resume\x18\x03 \x03(\x0b\x32\x1b.lakelog.rpc.v1.ResumePoint\x12\x11\n\tmax_bytes\x18\x04 \x01(\x03\x12\x14\n\x0cmax_messages\x18\x05 \x01(\x05\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x7f\n\x0bStreamTable\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ntable_uuid\x18\x02 \x01(\t\x12.\n\x07\x63olumns\x18\x03 \x01(\x0b\x32\x1d.lakelog.rpc.v1.StreamColumns\x12\x13\n\x06\x66ilter\x18\x04 \x01(\tH\x00\x88\x01\x01\x42\t\n\x07_filter\"\x1e\n\rStreamColumns\x12\r\n\x05names\x18\x01 \x03(\t\"\xad\x01\n\x0bResumePoint\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x13\n\x0bsnapshot_id\x18\x02 \x01(\x03\x12\x15\n\rsnapshot_uuid\x18\x03 \x01(\t\x12\x12\n\nfrom_state\x18\x04 \x01(\x08\x12\x15\n\rreceived_rows\x18\x05 \x01(\x03\x12\r\n\x05\x65poch\x18\x06 \x01(\x03\x12\x16\n\tschema_id\x18\x07 \x01(\x05H\x00\x88\x01\x01\x42\x0c\n\n_schema_id\"!\n\rTakenProgress\x12\x10\n\x08sequence\x18\x01 \x01(\x03\"K\n\x0eStreamPosition\x12\r\n\x05table\x18\x01 \x01(\t\x12\x13\n\x0bsnapshot_id\x18\x02 \x01(\x03\x12\x15\n\rsnapshot_uuid\x18\x03 \x01(\t\"B\n\rKeepPositions\x12\x31\n\tpositions\x18\x01 \x03(\x0b\x32\x1e.lakelog.rpc.v1.StreamPosition\"\xe6\x01\n\x11SubscribeResponse\x12\x31\n\x06opened\x18\x01 \x01(\x0b\x32\x1f.lakelog.rpc.v1.SubscribeOpenedH\x00\x12\x32\n\x08progress\x18\x02 \x01(\x0b\x32\x1e.lakelog.rpc.v1.StreamProgressH\x00\x12-\n\x04kept\x18\x03 \x01(\x0b\x32\x1d.lakelog.rpc.v1.KeptPositionsH\x00\x12/\n\x05\x65nded\x18\x04 \x01(\x0b\x32\x1e.lakelog.rpc.v1.SubscribeEndedH\x00\x42\n\n\x08response\"q\n\x0fSubscribeOpened\x12+\n\x06tables\x18\x01 \x03(\x0b\x32\x1b.lakelog.rpc.v1.ResumePoint\x12\x31\n\tpositions\x18\x02 \x03(\x0b\x32\x1e.lakelog.rpc.v1.StreamPosition\"\xad\x01\n\x0eStreamProgress\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12(\n\x04rows\x18\x02 \x01(\x0b\x32\x1a.lakelog.rpc.v1.StreamRows\x12,\n\x04\x64one\x18\x03 \x03(\x0b\x32\x1e.lakelog.rpc.v1.StreamPosition\x12\x31\n\x07skipped\x18\x04 \x03(\x0b\x32 .lakelog.rpc.v1.SkippedSnapshots\"7\n\x10SkippedSnapshots\x12\r\n\x05table\x18\x01 \x01(\t\x12\x14\n\x0csnapshot_ids\x18\x02 \x03(\x03\"O\n\nStreamRows\x12\r\n\x05table\x18\x01 \x01(\t\x12\x13\n\x0bsnapshot_id\x18\x02 \x01(\x03\x12\x0e\n\x06schema\x18\x03 \x01(\x0c\x12\r\n\x05\x62\x61tch\x18\x04 \x01(\x0c\"\x0f\n\rKeptPositions\"\x10\n\x0eSubscribeEnded2e\n\rReaderService\x12T\n\tSubscribe\x12 .lakelog.rpc.v1.SubscribeRequest\x1a!.lakelog.rpc.v1.SubscribeResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,27 +44,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STREAMCOLUMNS']._serialized_start=612
   _globals['_STREAMCOLUMNS']._serialized_end=642
   _globals['_RESUMEPOINT']._serialized_start=645
-  _globals['_RESUMEPOINT']._serialized_end=780
-  _globals['_TAKENPROGRESS']._serialized_start=782
-  _globals['_TAKENPROGRESS']._serialized_end=815
-  _globals['_STREAMPOSITION']._serialized_start=817
-  _globals['_STREAMPOSITION']._serialized_end=892
-  _globals['_KEEPPOSITIONS']._serialized_start=894
-  _globals['_KEEPPOSITIONS']._serialized_end=960
-  _globals['_SUBSCRIBERESPONSE']._serialized_start=963
-  _globals['_SUBSCRIBERESPONSE']._serialized_end=1193
-  _globals['_SUBSCRIBEOPENED']._serialized_start=1195
-  _globals['_SUBSCRIBEOPENED']._serialized_end=1308
-  _globals['_STREAMPROGRESS']._serialized_start=1311
-  _globals['_STREAMPROGRESS']._serialized_end=1484
-  _globals['_SKIPPEDSNAPSHOTS']._serialized_start=1486
-  _globals['_SKIPPEDSNAPSHOTS']._serialized_end=1541
-  _globals['_STREAMROWS']._serialized_start=1543
-  _globals['_STREAMROWS']._serialized_end=1622
-  _globals['_KEPTPOSITIONS']._serialized_start=1624
-  _globals['_KEPTPOSITIONS']._serialized_end=1639
-  _globals['_SUBSCRIBEENDED']._serialized_start=1641
-  _globals['_SUBSCRIBEENDED']._serialized_end=1657
-  _globals['_READERSERVICE']._serialized_start=1659
-  _globals['_READERSERVICE']._serialized_end=1760
+  _globals['_RESUMEPOINT']._serialized_end=818
+  _globals['_TAKENPROGRESS']._serialized_start=820
+  _globals['_TAKENPROGRESS']._serialized_end=853
+  _globals['_STREAMPOSITION']._serialized_start=855
+  _globals['_STREAMPOSITION']._serialized_end=930
+  _globals['_KEEPPOSITIONS']._serialized_start=932
+  _globals['_KEEPPOSITIONS']._serialized_end=998
+  _globals['_SUBSCRIBERESPONSE']._serialized_start=1001
+  _globals['_SUBSCRIBERESPONSE']._serialized_end=1231
+  _globals['_SUBSCRIBEOPENED']._serialized_start=1233
+  _globals['_SUBSCRIBEOPENED']._serialized_end=1346
+  _globals['_STREAMPROGRESS']._serialized_start=1349
+  _globals['_STREAMPROGRESS']._serialized_end=1522
+  _globals['_SKIPPEDSNAPSHOTS']._serialized_start=1524
+  _globals['_SKIPPEDSNAPSHOTS']._serialized_end=1579
+  _globals['_STREAMROWS']._serialized_start=1581
+  _globals['_STREAMROWS']._serialized_end=1660
+  _globals['_KEPTPOSITIONS']._serialized_start=1662
+  _globals['_KEPTPOSITIONS']._serialized_end=1677
+  _globals['_SUBSCRIBEENDED']._serialized_start=1679
+  _globals['_SUBSCRIBEENDED']._serialized_end=1695
+  _globals['_READERSERVICE']._serialized_start=1697
+  _globals['_READERSERVICE']._serialized_end=1798
 # @@protoc_insertion_point(module_scope)

@@ -194,6 +194,7 @@ class ResumePoint(_message.Message):
     FROM_STATE_FIELD_NUMBER: _builtins.int
     RECEIVED_ROWS_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
+    SCHEMA_ID_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     snapshot_id: _builtins.int
@@ -208,6 +209,8 @@ class ResumePoint(_message.Message):
     """
     epoch: _builtins.int
     """The consumer's epoch; 0: there is no consumer."""
+    schema_id: _builtins.int
+    """The version of the table's schema whose columns it is being shown, also after changes of columns; absent: the present one."""
     def __init__(
         self,
         *,
@@ -217,12 +220,15 @@ class ResumePoint(_message.Message):
         from_state: _builtins.bool = ...,
         received_rows: _builtins.int = ...,
         epoch: _builtins.int = ...,
+        schema_id: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_schema_id", b"_schema_id", "schema_id", b"schema_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "from_state", b"from_state", "received_rows", b"received_rows", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "table_uuid", b"table_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_schema_id", b"_schema_id", "epoch", b"epoch", "from_state", b"from_state", "received_rows", b"received_rows", "schema_id", b"schema_id", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "table_uuid", b"table_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__schema_id: _TypeAlias = _typing.Literal["schema_id"]  # noqa: Y015
+    _WhichOneofArgType__schema_id: _TypeAlias = _typing.Literal["_schema_id", b"_schema_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__schema_id) -> _WhichOneofReturnType__schema_id | None: ...
 
 Global___ResumePoint: _TypeAlias = ResumePoint  # noqa: Y015
 

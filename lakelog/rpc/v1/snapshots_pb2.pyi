@@ -1396,6 +1396,9 @@ class PlanRequest(_message.Message):
     ADDED_AFTER_FIELD_NUMBER: _builtins.int
     BASELINE_FIELD_NUMBER: _builtins.int
     LOG_FIELD_NUMBER: _builtins.int
+    LEVELS_FIELD_NUMBER: _builtins.int
+    WITH_STATISTICS_FIELD_NUMBER: _builtins.int
+    READS_CHANGED_COLUMNS_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     snapshot_id: _builtins.int
@@ -1423,6 +1426,15 @@ class PlanRequest(_message.Message):
     If a snapshot's log is its changelog, its files are missing while the changelog is pending. The entries of changelog files and log
     segments have `file_id` 0.
     """
+    with_statistics: _builtins.bool
+    """The entries of the chunks have one more column, `statistics`: the encoded column statistics of each file, NULL for a file without any.
+    A metastore that does not know this field sends no such column.
+    """
+    reads_changed_columns: _builtins.bool
+    """The caller reads files of earlier schemas as this version does: it fills in initial defaults, finds nested fields by id, and compares
+    in the present encodings. Clients from before columns could change leave it out, and are refused if a table's columns were changed:
+    they would show and, worse, compact other rows.
+    """
     @_builtins.property
     def range(self) -> Global___SnapshotRange:
         """The files that a range of snapshots added."""
@@ -1438,6 +1450,10 @@ class PlanRequest(_message.Message):
     @_builtins.property
     def partitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """Only these partitions, each with the encoded values of all partition columns; empty: all."""
+
+    @_builtins.property
+    def levels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Without `range`: only files of these levels; empty: all."""
 
     def __init__(
         self,
@@ -1457,10 +1473,13 @@ class PlanRequest(_message.Message):
         added_after: _builtins.int = ...,
         baseline: _builtins.bool = ...,
         log: _builtins.bool = ...,
+        levels: _abc.Iterable[_builtins.int] | None = ...,
+        with_statistics: _builtins.bool = ...,
+        reads_changed_columns: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "at", b"at", "first_key", b"first_key", "last_key", b"last_key", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "tag", b"tag", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "added_after", b"added_after", "at", b"at", "baseline", b"baseline", "below_bytes", b"below_bytes", "buckets", b"buckets", "changelog", b"changelog", "first_key", b"first_key", "last_key", b"last_key", "log", b"log", "partitions", b"partitions", "predicate", b"predicate", "range", b"range", "snapshot_id", b"snapshot_id", "table_uuid", b"table_uuid", "tag", b"tag", "timestamp_ms", b"timestamp_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_key", b"_first_key", "_last_key", b"_last_key", "added_after", b"added_after", "at", b"at", "baseline", b"baseline", "below_bytes", b"below_bytes", "buckets", b"buckets", "changelog", b"changelog", "first_key", b"first_key", "last_key", b"last_key", "levels", b"levels", "log", b"log", "partitions", b"partitions", "predicate", b"predicate", "range", b"range", "reads_changed_columns", b"reads_changed_columns", "snapshot_id", b"snapshot_id", "table_uuid", b"table_uuid", "tag", b"tag", "timestamp_ms", b"timestamp_ms", "with_statistics", b"with_statistics"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__first_key: _TypeAlias = _typing.Literal["first_key"]  # noqa: Y015
     _WhichOneofArgType__first_key: _TypeAlias = _typing.Literal["_first_key", b"_first_key"]  # noqa: Y015
@@ -1556,11 +1575,13 @@ class PlanHeader(_message.Message):
 
     @_builtins.property
     def file_schemas(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.TableSchema]:
-        """Every schema that one of the files was written with."""
+        """The schema to read with, those of the snapshots of this header, and of a plan of the log every schema that one of
+        the files was written with.
+        """
 
     @_builtins.property
     def table(self) -> _types_pb2.Table:
-        """The table, as it is now."""
+        """The table as it is read: with the schema to read with, and options that name columns as that schema does."""
 
     @_builtins.property
     def range_snapshots(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Snapshot]:

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lakelog.annotations import Condition, OptionValue, Parameters, TimeLike, Value
-from lakelog.arguments import check_flag, to_option_texts, to_texts
-from lakelog.errors import NotFound
+from lakelog.arguments import check_flag, check_text, to_column_changes, to_option_texts, to_texts
+from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.types.column_changes import ColumnChange
 from lakelog.options.declared.tables import STREAMING_READ_OVERWRITE
 from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import check_range, check_raw, name_change_columns
@@ -23,20 +24,23 @@ from lakelog.reads.streams.consumers import Consumers
 from lakelog.reads.streams.subscribe import subscribe
 from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.conditions import to_condition
-from lakelog.sdk.listings import list_log_offsets, list_snapshots, to_files_table, to_snapshots_table
 from lakelog.sdk.maintenance.compaction_request import plan_compaction, request_compaction
 from lakelog.sdk.maintenance.compaction_result import CompactionResult
 from lakelog.sdk.maintenance.compaction_wait import check_timeout as check_compaction_timeout
 from lakelog.sdk.maintenance.compaction_wait import wait_for_compactions
 from lakelog.sdk.maintenance.expiry import ExpiryResult, expire_snapshots
 from lakelog.sdk.maintenance.tags import Tags
+from lakelog.sdk.system_table import SystemTable
 from lakelog.sdk.tables.maintenance import TableUpkeep
 from lakelog.sdk.tables.reads import TableReads
+from lakelog.sdk.tables.row_changes import TableRowChanges
 from lakelog.sdk.tables.writes import TableWrites
 from lakelog.storage.lookup.copy_cache import CacheStatistics
+from lakelog.system_tables.metadata.listings import list_log_offsets, list_snapshots, to_files_table, to_snapshots_table
+from lakelog.system_tables.registry import MARK, SystemName, find_of_table
 
 
-class Table(TableReads, TableWrites, TableUpkeep):
+class Table(TableReads, TableWrites, TableRowChanges, TableUpkeep):
     """A table; `Catalog.table` and `Catalog.create_table` make it. Threads may share it; it pickles with its catalog.
 
     A handle stays with the table it was made for. When that table is dropped, every use raises NotFound, even if
@@ -54,25 +58,50 @@ class Table(TableReads, TableWrites, TableUpkeep):
     def __reduce__(self) -> tuple[object, ...]:
         return (Table, (self._context, self._writes, self._info))
 
-    def alter(self, *, set: Mapping[str, OptionValue] | None = None, unset: Sequence[str] = ()) -> Table:  # noqa: A002
-        """Changes options that can be changed.
+    def alter(
+        self,
+        *,
+        set: Mapping[str, OptionValue] | None = None,  # noqa: A002
+        unset: Sequence[str] = (),
+        columns: Sequence[ColumnChange] = (),
+        comment: str | None = None,
+    ) -> Table:
+        """Changes options, or columns and the comment.
+
+        Changes of columns apply all or none, and make a new version of the schema. Old rows are read through it: a
+        column that was added shows its default, or NULL, and one that was dropped and added again is a new one. Earlier
+        snapshots keep their columns. Writers that began before go on while their rows still fit.
 
         Args:
-            set: New values by key.
-            unset: Keys that get their defaults again.
+            set: New values of options by key.
+            unset: Keys of options that get their defaults again.
+            columns: `lakelog.AddColumn`, `DropColumn`, `RenameColumn`, `MoveColumn`, `WidenColumn`, `AllowNull`,
+                `CommentColumn`, `SetDefault`; applied in this order.
+            comment: What the table is for; None: as it is.
 
         Returns:
             The table itself.
 
         Raises:
-            InvalidArgument: An option is unknown, a value is wrong, or the option cannot be changed; says why.
+            InvalidArgument: An option is unknown, a value is wrong, or an option or column cannot be changed so; says
+                why. Or options and columns are to change at once.
             PermissionDenied, Unavailable: The brokers of its log are not allowed or refuse the connection; or do not
                 answer.
         """
         keys = to_texts(unset, "unset", "keys")
         wanted = to_option_texts({} if set is None else set)
-        alter = self._context.metastore.alter_table
-        self._info = self._request(lambda: alter(self.uuid, set_options=wanted, unset_options=keys))
+        changes = to_column_changes(columns)
+        if changes or comment is not None:
+            if wanted or keys:
+                raise InvalidArgument(
+                    "Options and columns cannot change at once. Alter the columns first, then the options.",
+                    metadata={"field": "columns"},
+                )
+            alter_columns = self._context.metastore.alter_columns
+            self._info = self._request(lambda: alter_columns(self.uuid, changes=changes, comment=comment))
+        else:
+            alter = self._context.metastore.alter_table
+            self._info = self._request(lambda: alter(self.uuid, set_options=wanted, unset_options=keys))
         self._writes.attempts_ahead.forget(self.uuid)
         return self
 
@@ -332,6 +361,18 @@ class Table(TableReads, TableWrites, TableUpkeep):
             return to_snapshots_table(found, list_log_offsets(metastore, self.uuid, found))
 
         return self._request(request)
+
+    def system_table(self, name: str) -> SystemTable:
+        """Returns one of its system tables, for instance `files`, `buckets` or `audit_log`.
+
+        See docs/system-tables.md for all of them. `Catalog.system_table` takes the full name.
+
+        Raises:
+            NotFound: There is no such system table; names the nearest ones.
+        """
+        check_text(name, "name", "files")
+        declaration = find_of_table(self.name, name.removeprefix(MARK))
+        return SystemTable(self._context, SystemName(declaration, self._info.name), self._refresh)
 
     def files(self, snapshot_id: int | None = None) -> pa.Table:
         """Lists the files that are live at a snapshot.

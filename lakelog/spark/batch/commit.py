@@ -42,6 +42,7 @@ from lakelog.storage.lookup.bucket_changelog import ChangelogExecutor, emit_in_t
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.rewrite.commit_merge import CommitMerger, MergeFiles, merge_commit_files, merge_in_threads
 from lakelog.storage.write.input_copies import InputCopies, plan_input_copies
+from lakelog.storage.write.removed_rows import RemovedRows
 from lakelog.writes.attempt import CommitAttempt, Repeating
 from lakelog.writes.attempts_ahead import AttemptsAhead, CommitPurpose
 from lakelog.writes.change import to_change
@@ -87,14 +88,18 @@ class Overwrite:
 
     Args:
         static: The partitions with these values; None: see `dynamic`.
-        dynamic: Replace the partitions of the new rows; False, without `static`: replace everything.
+        dynamic: Replace the partitions of the new rows; False, without the others: replace everything.
+        removed_rows: Remove these rows of an append table.
     """
 
     static: StaticPartition | None = None
     dynamic: bool = False
+    removed_rows: RemovedRows | None = None
 
-    def to_removal(self, files: Iterable[DataFile]) -> Removal:
-        """Returns what to remove, given the new files."""
+    def to_removal(self, files: Iterable[DataFile]) -> Removal | None:
+        """Returns what to remove, given the new files; None: only rows by their positions."""
+        if self.removed_rows is not None:
+            return None
         if self.static is not None:
             return RemovePartitionValues(self.static.encoded)
         if self.dynamic:
@@ -197,9 +202,9 @@ def commit_attempt(
             answer = commit_lookups([] if lookup is None else [lookup], try_commit, SystemClock(), random.random)
             # Files that are not committed come from task attempts that failed, or that repeated the work of another
             # one.
-            opened.delete_unnamed(
-                {file.path for file in (*files, *inputs)} | set(() if lookup is None else lookup.paths)
-            )
+            removed = overwrite.removed_rows if overwrite is not None else None
+            named = {file.path for file in (*files, *inputs)} | set(() if lookup is None else lookup.paths)
+            opened.delete_unnamed(named | set(() if removed is None else removed.paths))
     except LakelogError as error:
         dropped = name_dropped_table(error, {attempt.info.table_uuid: str(attempt.info.name)})
         if dropped is not None:
@@ -237,6 +242,7 @@ def _make_request(
         files,
         inputs,
         removal=None if overwrite is None else overwrite.to_removal(files),
+        removed_rows=None if overwrite is None else overwrite.removed_rows,
         lookup=lookup,
         sent=sent,
         guards=parameters.guards,

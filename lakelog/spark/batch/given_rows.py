@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from lakelog.spark.batch.row_layout import to_arrow
-from lakelog.spark.session.session import is_on_this_machine
+from lakelog.spark.session.executors import is_on_this_machine
 
 MAX_ROWS: Final = 5_000
 """Above this a job writes as fast: its tasks encode files beside each other."""

@@ -26,13 +26,17 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructField, StructType
 
 from lakelog.format.types.schema import TableSchema
 from lakelog.spark.executor.write import Words
+from lakelog.spark.older_files.native_versions import to_sql_default
 from lakelog.spark.parquet_files import PARQUET_OPTIONS, to_hadoop_location
 from lakelog.spark.types import to_spark_schema
 from lakelog.storage.parquet.live_file import LiveFile
 
+PATH_COLUMN: Final = "\x01path"
+ROW_COLUMN: Final = "\x01place"
 _CASE_FILES: Final = 48
 """Above this number the CASE, which is evaluated from its beginning for each row, costs more than a join."""
 _SIZE_SCANS: Final = 3
@@ -40,12 +44,21 @@ _SIZE_SCANS: Final = 3
 _SCAN_WORDS: Final = 4 << 20
 """32 MiB of bits, 268 million rows."""
 _LISTING_CONF: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_EXISTS: Final = "EXISTS_DEFAULT"
+_CURRENT: Final = "CURRENT_DEFAULT"
+"""Spark's own keys for the defaults of columns; it takes the first only beside the second."""
 _GLOB: Final = re.compile(r"[\\*?\[\]{}]")
 _listing_lock = threading.Lock()
 
 
 def scan_live_rows(
-    spark: SparkSession, schema: TableSchema, location: str, files: Sequence[LiveFile], words: Mapping[str, Words]
+    spark: SparkSession,
+    schema: TableSchema,
+    location: str,
+    files: Sequence[LiveFile],
+    words: Mapping[str, Words],
+    *,
+    with_places: bool = False,
 ) -> DataFrame:
     """Returns all columns of the rows of files, without rows whose bit is set. Lists the files; launches no job.
 
@@ -55,10 +68,12 @@ def scan_live_rows(
         location: The table's location.
         files: Files to read; none: no rows.
         words: By a file's path: the bits of its superseded rows.
+        with_places: Also return where each row is: `PATH_COLUMN`, the path inside the table, and `ROW_COLUMN`.
     """
     if not files:
-        return spark.createDataFrame([], to_spark_schema(schema.arrow, nullable=True))
-    scan = functools.partial(_scan, spark, schema, location)
+        nothing = spark.createDataFrame([], to_spark_schema(schema.arrow, nullable=True))
+        return nothing.withColumns({PATH_COLUMN: sf.lit(""), ROW_COLUMN: sf.lit(0)}) if with_places else nothing
+    scan = functools.partial(_scan, spark, schema, location, with_places=with_places)
     if not any(file.path in words for file in files):
         return scan(files)
     groups = split_by_size(files)
@@ -111,16 +126,38 @@ def _chunks(files: Sequence[LiveFile], words: Mapping[str, Words]) -> Iterator[l
     yield chunk
 
 
-def _scan(spark: SparkSession, schema: TableSchema, location: str, files: Sequence[LiveFile]) -> DataFrame:
+def _scan(
+    spark: SparkSession, schema: TableSchema, location: str, files: Sequence[LiveFile], *, with_places: bool
+) -> DataFrame:
     reader = (
-        spark.read.schema(to_spark_schema(schema.arrow, nullable=True))
+        spark.read.schema(_to_scanned(schema))
         # Otherwise a folder named a=b above the table would become a column.
         .option("recursiveFileLookup", "true")
         .options(**PARQUET_OPTIONS)
     )
     root = spark_location(location)
     with _listing_by_driver(spark, len(files)):
-        return reader.parquet(*[root + file.path for file in files])
+        rows = reader.parquet(*[root + file.path for file in files])
+    if not with_places:
+        return rows
+    metadata = rows.metadataColumn("_metadata")
+    path = _path_inside(metadata["file_path"], files)
+    return rows.withColumns({PATH_COLUMN: path, ROW_COLUMN: metadata["row_index"]})
+
+
+def _path_inside(path: Column, files: Sequence[LiveFile]) -> Column:
+    """The path inside the table: data/<attempt>/<name>, however Spark writes the parts before it."""
+    return sf.substring_index(path, "/", -(files[0].path.count("/") + 1))
+
+
+def _to_scanned(schema: TableSchema) -> StructType:
+    """The columns of a scan, with the defaults that its reader fills in for files that lack them."""
+    fields = []
+    for column, field in zip(schema.arrow, to_spark_schema(schema.arrow, nullable=True), strict=True):
+        default = to_sql_default(column)
+        metadata = field.metadata if default is None else field.metadata | {_EXISTS: default, _CURRENT: default}
+        fields.append(StructField(field.name, field.dataType, field.nullable, metadata))
+    return StructType(fields)
 
 
 def spark_location(location: str) -> str:
@@ -175,8 +212,7 @@ def _filter_by_join(
     metadata = rows.metadataColumn("_metadata")
     name = metadata["file_size"]
     if by_path:
-        # data/<attempt>/<name>: these parts alone identify a table's files, however Spark writes the parts before them.
-        name = sf.substring_index(metadata["file_path"], "/", -(files[0].path.count("/") + 1))
+        name = _path_inside(metadata["file_path"], files)
     marked = rows.withColumns({_FILE: name, _ROW: metadata["row_index"]})
     joined = marked.join(sf.broadcast(known), _FILE, "left")
     kept = _is_kept(_one_list(spark, files, words), sf.col(_START), "false")

@@ -21,6 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.types.cast import check_schema
+from lakelog.format.types.defaults import write_default
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.format.types.schema import TableSchema
 from lakelog.spark.executor.write import RowConversion, converter
@@ -49,7 +50,8 @@ def bring_to_types(
         df: Rows with columns in any order.
         schema: The table's columns; those that may be missing are nullable.
         static: A partition that must contain all rows; its columns may be missing.
-        fill_missing: Whether nullable columns that the rows leave out become NULL; else they are an error.
+        fill_missing: Whether nullable columns without a default that the rows leave out become NULL; else they are an
+            error.
         narrow: How rows reach Python without a count of their bytes; None: their bytes are counted.
 
     Returns:
@@ -90,7 +92,7 @@ def check_types(df: DataFrame, schema: pa.Schema, static: StaticPartition | None
     given = to_arrow(df.drop(ROW_KIND_COLUMN) if ROW_KIND_COLUMN in df.columns else df)
     missing_static = [] if static is None else [name for name in static.values if name not in given.names]
     expected = pa.schema([field for field in schema if field.name not in missing_static])
-    check_schema(given, expected, fill_missing=fill_missing)
+    check_schema(given, expected, fill_missing=fill_missing, merge_option="merge_schema")
     return bool(missing_static)
 
 
@@ -157,10 +159,14 @@ def _needs_no_cast(df: DataFrame, field: pa.Field) -> bool:
 
 
 def _native(df: DataFrame, field: pa.Field) -> Column | None:
-    """Casts a column to the table's type in Spark; None if only Python can check whether values survive."""
+    """Casts a column to the table's type in Spark; None if only Python can make it so that values survive."""
     wanted = to_spark_type(field.type)
     if field.name not in df.columns:
-        return sf.lit(None).cast(wanted).alias(field.name)
+        default = write_default(field)
+        if default is None:
+            return sf.lit(None).cast(wanted).alias(field.name)
+        is_same = isinstance(wanted, (st.NumericType, st.BooleanType, st.StringType, st.DateType))
+        return sf.lit(default.as_py()).cast(wanted).alias(field.name) if is_same else None
     given = df.schema[field.name].dataType
     if same_values(given, wanted):
         return _quoted(field.name)

@@ -35,6 +35,7 @@ def write_stream(
     query_name: str | None = None,
     mode: Mode = "append",
     fill_missing: bool = False,
+    merge_schema: bool = False,
     transform: Callable[[DataFrame, int], DataFrame] | None = None,
     fence: Fence | None = None,
 ) -> StreamingQuery:
@@ -53,6 +54,7 @@ def write_stream(
             key) use "append" into a table with a primary key. To replace a result as a whole, use `format("lakelog")`
             with the output mode "complete".
         fill_missing: As of `write`.
+        merge_schema: As of `write`; batches that `transform` makes may have columns that earlier ones lacked.
         transform: Makes the rows to write from each batch and its number; runs in the driver program, perhaps
             repeatedly.
         fence: A lease that must still be held when a batch is committed.
@@ -75,6 +77,7 @@ def write_stream(
             name,
             mode=mode,
             fill_missing=fill_missing,
+            merge_schema=merge_schema,
             writer=writer,
             identifier=batch_id,
             previous_identifier=batch_id - 1,

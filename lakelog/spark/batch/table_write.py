@@ -11,12 +11,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from lakelog.arguments import check_flag, parse_table_name, to_option_texts
+from lakelog.client.column_merge import merge_columns
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit.log_content import plan_log_content
 from lakelog.format.commit.request import Fence
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
-from lakelog.options.declared.reads_and_writes import COMMIT_USER, FILL_MISSING
+from lakelog.options.declared.reads_and_writes import COMMIT_USER, FILL_MISSING, MERGE_SCHEMA
 from lakelog.options.values import TableOptions, WriteOptions
 from lakelog.results import WriteResult
 from lakelog.spark.batch.commit import (
@@ -32,7 +34,7 @@ from lakelog.spark.batch.commit import (
 from lakelog.spark.batch.given_rows import collect_given_rows
 from lakelog.spark.batch.lookup import changelog_executor, load_base, to_lookup_task
 from lakelog.spark.batch.merging import file_merger
-from lakelog.spark.batch.row_layout import bring_to_buckets, bring_to_types, check_types
+from lakelog.spark.batch.row_layout import bring_to_buckets, bring_to_types, check_types, to_arrow
 from lakelog.spark.batch.small_input import collect_small_input
 from lakelog.spark.batch.write_parameters import (
     Mode,
@@ -60,6 +62,8 @@ from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.parquet.writer import plan_file_schema
 from lakelog.storage.write.routing import to_routing
 from lakelog.storage.write.row_normalizer import KindSource, check_keys_to_delete
+from lakelog.system_tables.registry import refuse_write
+from lakelog.writes.attempts_ahead import AttemptsAhead
 from lakelog.writes.changelog.commit_changelog import find_producer
 from lakelog.writes.commit_options import CommitOptions, read_commit_options, read_guards
 from lakelog.writes.heartbeats import Heartbeats
@@ -73,6 +77,7 @@ def write(
     mode: Mode = "append",
     partition: Partition = None,
     fill_missing: bool = False,
+    merge_schema: bool = False,
     options: Mapping[str, Any] | None = None,
     fence: Fence | None = None,
     **commit: Unpack[CommitOptions],
@@ -95,7 +100,11 @@ def write(
             enough): these partitions; the rows may leave the columns out. "dynamic": the partitions that contain the
             rows.
         fill_missing: Fill nullable columns that the rows leave out with NULL, also where the old row had a value; else
-            missing columns are an error that names them. The option `fill-missing` does the same.
+            missing columns are an error that names them. The option `fill-missing` does the same. Columns with a
+            default get it in any case.
+        merge_schema: Add columns that the rows have and the table lacks to the table, and widen its types to those of
+            the rows where that loses nothing; implies `fill_missing`. The option `merge-schema` does the same. The
+            change of the table is a step of its own, before the rows are written.
         options: Write options by key.
         fence: A lease that must still be held when the write is committed.
         **commit: Writer, watermark and so on: see `CommitOptions`.
@@ -116,7 +125,9 @@ def write(
     metastore = installation.metastore
     given = WriteOptions(to_option_texts({} if options is None else options))
     check_flag(fill_missing, "fill_missing")
-    fills = fill_missing or given.get(FILL_MISSING)
+    check_flag(merge_schema, "merge_schema")
+    merges = merge_schema or given.get(MERGE_SCHEMA)
+    fills = fill_missing or merges or given.get(FILL_MISSING)
     commit_user = given.get(COMMIT_USER)
     if commit.get("writer") is None and commit_user is not None:
         commit["writer"] = commit_user
@@ -131,6 +142,7 @@ def write(
         () if fence is None else (fence,),
         guards.meet(read_guards(given)),
     )
+    refuse_write(name, "written")
     info = metastore.get_table(parse_table_name(name))
     overwrite = resolve_overwrite(mode, partition, info, given)
     if mode == "delete":
@@ -140,6 +152,8 @@ def write(
     applied = find_applied(metastore, info, parameters)
     if applied is not None:
         return applied
+    if merges and mode != "delete":
+        info = _merge_columns(metastore, installation.attempts_ahead, info, df)
     if overwrite is None:
         attempt = take_attempt(installation.attempts_ahead, info, parameters.writer, parameters.identifier)
     else:
@@ -152,25 +166,33 @@ def write(
                 # Its tasks send, but do not call the metastore.
                 in_use.enter_context(Heartbeats(metastore).begin(attempt.attempt_id))
             with lakelog_errors():
-                few_rows = None if uncommitted is not None else _collect_few_rows(df, info.location)
+                few_rows = None if uncommitted is not None else collect_few_rows(df, info.location)
             base = load_base(metastore, info) if producer == "lookup" and few_rows is None else None
-            written = _run(spark, df, attempt, mode, overwrite, base, uncommitted, fills, few_rows)
+            written = write_rows(spark, df, attempt, mode, overwrite, base, uncommitted, fills, few_rows)
         except BaseException:
             installation.attempts_ahead.forget(info.table_uuid)
             abandon_attempt(metastore, attempt)
             raise
         execute = changelog_executor(spark, to_lookup_task(attempt))
-        merge = None if _comes_by_bucket(info) and few_rows is None else file_merger(spark, info.location)
+        merge = None if comes_by_bucket(info) and few_rows is None else file_merger(spark, info.location)
         return commit_attempt(metastore, attempt, written, parameters, overwrite, base, execute, merge)
 
 
-def _collect_few_rows(df: DataFrame, location: str) -> pa.Table | None:
+def _merge_columns(metastore: Metastore, ahead: AttemptsAhead, info: TableInfo, df: DataFrame) -> TableInfo:
+    """The table with all columns of the rows."""
+    merged = merge_columns(metastore, info, to_arrow(df.drop(ROW_KIND_COLUMN)))
+    if merged is not info:
+        ahead.forget(info.table_uuid)
+    return merged
+
+
+def collect_few_rows(df: DataFrame, location: str) -> pa.Table | None:
     """The rows, if they are few and reach the driver program faster than tasks; None: tasks are to write them."""
     given = collect_given_rows(df, location)
     return collect_small_input(df, location) if given is None else given
 
 
-def _run(
+def write_rows(
     spark: SparkSession,
     df: DataFrame,
     attempt: Attempt,
@@ -181,6 +203,7 @@ def _run(
     fills: bool,
     few_rows: pa.Table | None,
 ) -> list[WrittenFiles]:
+    """Writes the rows into files of an attempt, by tasks, or here if they are `few_rows`; returns what each wrote."""
     info = attempt.info
     options = TableOptions(info.options)
     routing = to_routing(info.schema, options)
@@ -193,7 +216,7 @@ def _run(
         )
     static = None if overwrite is None else overwrite.static
     columns = info.schema.arrow if source is KindSource.INSERTS else plan_file_schema(info.schema, with_row_kind=False)
-    by_bucket = _comes_by_bucket(info) and few_rows is None
+    by_bucket = comes_by_bucket(info) and few_rows is None
     names = (*info.schema.arrow.names, *([ROW_KIND_COLUMN] if ROW_KIND_COLUMN in df.columns else []))
     task = WriteTask(
         str(info.name),
@@ -228,7 +251,7 @@ def _run(
     return [pickle.loads(row["written"]) for row in found]
 
 
-def _comes_by_bucket(info: TableInfo) -> bool:
+def comes_by_bucket(info: TableInfo) -> bool:
     """Whether all rows of a bucket come to one task, and each task gets rows of one bucket."""
     return to_routing(info.schema, TableOptions(info.options)).bucket_count > 0
 

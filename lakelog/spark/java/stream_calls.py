@@ -140,7 +140,11 @@ class StreamCalls:
         tasks = None if self._is_filtered else plan_file_tasks(splits, self._spark.sparkContext.defaultParallelism)
         if not splits or tasks == []:
             return {"files": [], "root": ""}
-        if tasks is None or not self._can_read(splits[0].table.location, tasks[0][0].file.path):
+        if (
+            tasks is None
+            or not self._can_read(splits[0].table.location, tasks[0][0].file.path)
+            or not self._reader.reads_natively({part.file.schema_id for task in tasks for part in task})
+        ):
             return {"rows": [_to_text(pickle.dumps(each)) for each in splits]}
         times_ms = {snapshot: ms for each in splits for snapshot, ms in each.times_ms.items()}
         root = to_hadoop_location(splits[0].table.location)

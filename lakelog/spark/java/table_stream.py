@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import logging
-import threading
 from collections.abc import Sequence
-from importlib import resources
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
-from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSource
@@ -20,6 +15,7 @@ from pyspark.sql.datasource import DataSource
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN, RowKind
 from lakelog.spark.connection import SparkConnection
+from lakelog.spark.java.compiling import stream_replacer
 from lakelog.spark.java.stream_calls import StreamCalls
 from lakelog.spark.parquet_files import PARQUET_OPTIONS
 from lakelog.spark.source.options import SourceOptions
@@ -28,19 +24,11 @@ from lakelog.spark.stream.reader import LakelogStreamReader, check_stream_schema
 from lakelog.spark.types import to_spark_schema
 from lakelog.storage.scan.file_scan import SNAPSHOT_ID_COLUMN
 
-_log = logging.getLogger(__name__)
-
 _CONSTANTS: Final = (SNAPSHOT_ID_COLUMN, COMMIT_TIMESTAMP_COLUMN)
 """Columns with one value in a file."""
 
 _OPTIONS: Final = PARQUET_OPTIONS | {"parquet.page.verify-checksum.enabled": "true"}
 """A stream shows a row once, and so a damaged one cannot be read again later."""
-
-SOURCE: Final = resources.files("lakelog.spark.java").joinpath("TableStream.java")
-_JAVA: Final = 8
-"""The newest language that Janino knows; the compiled classes run in every newer Java."""
-
-_compiling = threading.Lock()
 
 
 class StreamOpener:
@@ -87,7 +75,7 @@ def read_by_java(
 
     gateway = spark.sparkContext._gateway
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
-    replacer = _replacer(spark)
+    replacer = stream_replacer(spark)
     if replacer is None:
         return frame
     made = replacer.replace(
@@ -125,26 +113,3 @@ def _stored(table: TableInfo, names: Sequence[str]) -> st.StructType:
     kind = pa.field(ROW_KIND_COLUMN, pa.int8())
     fields = [kind if name == ROW_KIND_COLUMN else table.schema.arrow.field(name) for name in names]
     return to_spark_schema(pa.schema(fields), nullable=True)
-
-
-def _replacer(spark: SparkSession) -> Any:
-    with _compiling:
-        return _compile(spark.sparkContext._gateway)
-
-
-@functools.lru_cache(maxsize=1)
-def _compile(gateway: Any) -> Any:
-    """Compiles the Java source, once for a Java process; None: this Spark has other classes than the source uses."""
-    java = gateway.jvm
-    try:
-        compiler = java.org.codehaus.janino.SimpleCompiler()
-        compiler.setSourceVersion(_JAVA)
-        compiler.setTargetVersion(_JAVA)
-        compiler.setParentClassLoader(java.java.lang.Thread.currentThread().getContextClassLoader())
-        compiler.cook(SOURCE.read_text())
-        return compiler.getClassLoader().loadClass("lakelog.TableStream$Replacer").newInstance()
-    except (Py4JError, TypeError) as error:
-        # A class that is not there is a package for Py4J, which cannot be called.
-        reason = str(error.java_exception if isinstance(error, Py4JJavaError) else error)
-        _log.warning("Python reads the rows of streams, which is slower: Spark's own reader cannot (%.300s).", reason)
-        return None

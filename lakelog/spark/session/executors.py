@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lakelog.clock import Clock
-from lakelog.spark.session.session import is_on_this_machine
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -18,6 +17,11 @@ _SETTLED_S: Final = 1.0
 """Executors of a cluster with room for them come together; one that is so much later is not waited for."""
 
 _SIZE_SETTINGS: Final = (("spark.executor.instances", "0"), ("spark.executor.cores", "1"))
+
+
+def is_on_this_machine(master: str | None) -> bool:
+    """Whether a master runs all tasks on the machine of its driver; None: that of a context without one. Pure."""
+    return master is None or master.startswith("local")
 
 
 def count_executors(context: SparkContext) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from lakelog.embedded.java import java_home
 from lakelog.errors import InvalidArgument
 from lakelog.spark.session.class_files import make_in_background
+from lakelog.spark.session.executors import is_on_this_machine
 from lakelog.spark.session.gateway import StartingJava, find_spark_home, java_for_spark
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def build_session(
     """
     session = _build(app_name, master, conf or {}, "lakelog.spark.session.daemon")
     if target is not None:
-        from lakelog.spark.installation import install
+        from lakelog.spark.installing import install
 
         install(session, target)
     return session
@@ -141,11 +142,6 @@ def _make_settings(master: str, conf: Mapping[str, str], daemon: str) -> dict[st
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     here = _SETTINGS_HERE if is_on_this_machine(master) else {}
     return {**_SETTINGS, **here, **_choose_daemon(master, os.environ["PYSPARK_PYTHON"], daemon), **conf}
-
-
-def is_on_this_machine(master: str | None) -> bool:
-    """Whether a master runs all tasks on the machine of its driver; None: that of a context without one. Pure."""
-    return master is None or master.startswith("local")
 
 
 def _java_settings(app_name: str, master: str, settings: Mapping[str, str]) -> dict[str, str]:

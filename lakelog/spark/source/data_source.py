@@ -8,10 +8,10 @@ they are options here. Rows are written as they come, each task a run for each b
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
 from lakelog.arguments import parse_table_name
@@ -21,6 +21,7 @@ from lakelog.spark.batch.commit import open_attempt
 from lakelog.spark.connection import SparkConnection, open_metastore
 from lakelog.spark.source.options import SourceOptions
 from lakelog.spark.source.reader import LakelogReader, pick_columns, plan_source
+from lakelog.spark.source.system_reader import is_planned_as_system_table, open_system_reader, plan_system_source
 from lakelog.spark.source.writer import LakelogStreamWriter, LakelogWriter, StreamIdentity, WriteTarget
 from lakelog.spark.stream.batch import RangeReader, RangeReadOptions
 from lakelog.spark.stream.read_options import StreamReadOptions, to_change_schema
@@ -32,13 +33,27 @@ from lakelog.without_pandas import leave_pandas_out
 
 def register_data_source(spark: SparkSession, connection: SparkConnection) -> None:
     """Makes `format("lakelog")` known to a session, over a connection."""
+    spark.dataSource.register(_installed(connection))
 
+
+def make_python_source(spark: SparkSession, connection: SparkConnection) -> Any:
+    """The data source as Spark's Java holds it, without making it known."""
+    # Imported here: it is not for processes without Java.
+    from pyspark.sql.udf import _wrap_function
+
+    java = spark._jvm
+    assert java is not None, "the session is not one of Spark Connect"
+    function = _wrap_function(spark.sparkContext, _installed(connection))
+    return java.org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource(function)
+
+
+def _installed(connection: SparkConnection) -> type[LakelogSource]:
     # SUBTLE: a class made here is pickled whole for other processes, including its connection.
     class Installed(LakelogSource):
         pass
 
     Installed.connection = connection
-    spark.dataSource.register(Installed)
+    return Installed
 
 
 class LakelogSource(DataSource):
@@ -62,6 +77,8 @@ class LakelogSource(DataSource):
         options = SourceOptions.of(self.options)
         if options.is_stream:
             return self._stream_schema(options)
+        if is_planned_as_system_table(options.table):
+            return to_spark_schema(plan_system_source(self.connection, options).returned, nullable=True)
         changes = RangeReadOptions.of(open_metastore(self.connection), options)
         if changes is not None:
             return changes.schema
@@ -70,9 +87,11 @@ class LakelogSource(DataSource):
         return to_spark_schema(pick_columns(plan.schema, names), nullable=True)
 
     @brief_errors
-    def reader(self, schema: StructType) -> LakelogReader | RangeReader:
-        """Plans a read of a state, or of changes."""
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Plans a read of a state, of changes, or of a system table."""
         options = SourceOptions.of(self.options)
+        if is_planned_as_system_table(options.table):
+            return open_system_reader(self.connection, options, schema)
         changes = RangeReadOptions.of(open_metastore(self.connection), options)
         if changes is not None:
             return RangeReader(self.connection, changes, schema)
@@ -109,4 +128,5 @@ class LakelogSource(DataSource):
         read_options = StreamReadOptions.of(options)
         table = open_metastore(self.connection).get_table(parse_table_name(read_options.table))
         read_options.check(table)
-        return to_change_schema(table, read_options.names(table))
+        names = read_options.names(table)
+        return to_change_schema(table, (*options.leading, *(name for name in names if name not in options.leading)))

@@ -16,7 +16,6 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from lakelog.arguments import parse_table_name
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter.condition import Filter
 from lakelog.format.tables.plan import Plan
@@ -25,7 +24,7 @@ from lakelog.format.types.schema import TableSchema
 from lakelog.options.values import ScanOptions, TableOptions
 from lakelog.reads.reading import to_scan_columns
 from lakelog.spark.connection import SparkConnection, open_metastore, open_table_store
-from lakelog.spark.planning import check_spark_columns, plan_read, resolve_spark_state
+from lakelog.spark.planning import check_spark_columns, find_table_and_levels, plan_read, resolve_spark_state
 from lakelog.spark.source.options import SourceOptions
 from lakelog.spark.task_errors import errors_to_driver
 from lakelog.spark.types import forbids_null, same_values, to_spark_schema
@@ -45,9 +44,9 @@ def plan_source(
 ) -> tuple[TableInfo, Plan, tuple[str, ...], Filter | None]:
     """Requests a plan: the table, its files, the columns to return, and the filter if there is one."""
     metastore = open_metastore(connection)
-    info = metastore.get_table(parse_table_name(options.table))
+    info, levels = find_table_and_levels(metastore, options.table)
     state = resolve_spark_state(None, None, ScanOptions(options.others))
-    plan, parsed = plan_read(metastore, info, state, options.filter, time_zone="UTC", strict=True)
+    plan, parsed = plan_read(metastore, info, state, options.filter, time_zone="UTC", strict=True, levels=levels)
     return info, plan, check_spark_columns(options.columns, plan.schema, options.table), parsed
 
 

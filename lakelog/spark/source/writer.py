@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakelog.arguments import parse_table_name
+from lakelog.client.column_merge import merge_columns
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit.log_content import plan_log_content
@@ -29,6 +30,7 @@ from lakelog.options.declared.reads_and_writes import (
     FILL_MISSING,
     IF_SNAPSHOT,
     IF_UNCHANGED,
+    MERGE_SCHEMA,
 )
 from lakelog.options.values import TableOptions
 from lakelog.spark.batch.commit import (
@@ -56,6 +58,7 @@ from lakelog.spark.source.stream_identity import read_query_id, to_writer_name
 from lakelog.spark.task_errors import errors_to_driver
 from lakelog.storage.parquet.writer import plan_file_schema
 from lakelog.storage.write.row_normalizer import KindSource
+from lakelog.system_tables.registry import refuse_write
 from lakelog.writes.commit_options import NO_GUARDS, Guards, read_guards
 from lakelog.writes.log_rows import plan_log_rows
 
@@ -93,6 +96,7 @@ class WriteTarget:
     ) -> WriteTarget:
         """Looks the table up and checks that the rows' columns fit it."""
         metastore = open_metastore(connection)
+        refuse_write(options.table, "written")
         info = metastore.get_table(parse_table_name(options.table))
         given = options.write
         partition = _read_partition(options.partition, info)
@@ -103,7 +107,11 @@ class WriteTarget:
             partition = "dynamic"
         replaced = resolve_overwrite("overwrite" if overwrite else "append", partition, info, given)
         source = kind_source("append", info, schema.names)
-        fills = given.get(FILL_MISSING)
+        merges = given.get(MERGE_SCHEMA)
+        if merges:
+            rows = StructType([field for field in schema if field.name != ROW_KIND_COLUMN])
+            info = merge_columns(metastore, info, to_arrow_schema(rows, timezone="UTC"))
+        fills = merges or given.get(FILL_MISSING)
         _check_columns(schema, info, source, replaced, fills)
         uncommitted = None if replaced is not None else plan_uncommitted(metastore, info)
         # It has answered just now; the commit comes from another process, perhaps hours later.
@@ -151,6 +159,7 @@ def _check_columns(
         pa.schema([field for field in expected if field.name not in filled]),
         fill_missing=fill_missing,
         fill_option=FILL_MISSING.key,
+        merge_option=f"option '{MERGE_SCHEMA.key}'",
     )
 
 

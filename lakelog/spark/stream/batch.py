@@ -56,13 +56,18 @@ class RangeReadOptions:
     mode: str
 
     @staticmethod
+    def is_asked_for(source: SourceOptions) -> bool:
+        """Whether options ask for a read of changes."""
+        return INCREMENTAL_BETWEEN.key in source.others
+
+    @staticmethod
     def of(metastore: Metastore, source: SourceOptions) -> RangeReadOptions | None:
         """Sorts the options of a read; None: it is not a read of changes.
 
         Raises:
             InvalidArgument: An unknown option, column or condition, or a mode that the table does not allow.
         """
-        if INCREMENTAL_BETWEEN.key not in source.others:
+        if not RangeReadOptions.is_asked_for(source):
             return None
         left = dict(source.others)
         is_raw = left.pop(RAW_MARK, None) is not None

@@ -17,6 +17,7 @@ from lakelog.errors import InvalidArgument
 from lakelog.format.merge.sections import KeyRange, split_sections
 from lakelog.format.tables.plan import AtSnapshot, Plan
 from lakelog.format.tables.table import TableInfo
+from lakelog.reads.continued_columns import ContinuedColumns
 from lakelog.reads.reading import make_parser, plan_files
 from lakelog.spark.executor.read_changes import ChangeSplit
 from lakelog.spark.stream.limits import ReadSize, TriggerLimits
@@ -35,17 +36,20 @@ class RowsAt:
         snapshot_id: The snapshot of their state.
         since_ms: Only rows of files committed at or after this time; None: all.
         baseline: Use what streams have shown by then, which differs from the state if full compactions emit changes.
+        continued: The columns that the stream began with.
     """
 
     table: TableInfo
     snapshot_id: int
     since_ms: int | None
     baseline: bool
+    continued: ContinuedColumns
 
     def plan(self, metastore: Metastore, condition: str | None) -> tuple[Plan, list[LiveFile]]:
         """The files that may have rows of a condition; blocks."""
         at = AtSnapshot(self.snapshot_id)
-        plan, _ = plan_files(metastore, self.table, at, make_parser(condition), baseline=self.baseline)
+        parse = make_parser(condition)
+        plan, _ = plan_files(metastore, self.table, at, parse, baseline=self.baseline, continued=self.continued)
         since_ms = self.since_ms
         files = to_live_files(plan.files)
         return plan, [file for file in files if since_ms is None or file.order_time_ms >= since_ms]

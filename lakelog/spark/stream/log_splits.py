@@ -21,6 +21,7 @@ from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
 from lakelog.reads.change_plan import order_of_change, pick_shown_files
 from lakelog.reads.change_range import ChangeRange
+from lakelog.reads.continued_columns import ContinuedColumns
 from lakelog.reads.log.plan import has_topic_buckets, to_topic_partition
 from lakelog.reads.log.sources import ChangeSource, ChangeSources
 from lakelog.reads.reading import make_parser, plan_files
@@ -138,6 +139,7 @@ def plan_log_splits(
     snapshots: Sequence[Snapshot],
     condition: str | None,
     *,
+    continued: ContinuedColumns,
     requires_log: bool,
     size_bytes: int,
 ) -> list[LogSplit] | None:
@@ -149,6 +151,7 @@ def plan_log_splits(
         table: The table, with the schema to read with.
         snapshots: The shown snapshots, rising.
         condition: The condition of the wanted rows; None: all.
+        continued: The columns that the stream began with.
         requires_log: As of `LogSplit`.
         size_bytes: The size of the files that one task would read instead.
 
@@ -169,7 +172,9 @@ def plan_log_splits(
     return (
         None
         if found is None
-        else _Planner(metastore, changes, table, shown, found, source, requires_log).plan(condition, size_bytes)
+        else _Planner(metastore, changes, table, shown, found, source, continued, requires_log).plan(
+            condition, size_bytes
+        )
     )
 
 
@@ -184,6 +189,7 @@ class _Planner:
         snapshots: The shown snapshots.
         range: Their place in the log.
         source: Their change source.
+        continued: As of `plan_log_splits`.
         requires_log: As of `LogSplit`.
     """
 
@@ -193,6 +199,7 @@ class _Planner:
     snapshots: tuple[Snapshot, ...]
     range: LogRange
     source: ChangeSource
+    continued: ContinuedColumns
     requires_log: bool
 
     def plan(self, condition: str | None, size_bytes: int) -> list[LogSplit] | None:
@@ -244,7 +251,8 @@ class _Planner:
 
     def _plan_states(self, condition: str | None) -> KeyedSegment:
         first, last = self.snapshots[0].snapshot_id, self.snapshots[-1].snapshot_id
-        plan, _ = plan_files(self.metastore, self.table, InRange(first - 1, last), make_parser(condition))
+        at, parse = InRange(first - 1, last), make_parser(condition)
+        plan, _ = plan_files(self.metastore, self.table, at, parse, continued=self.continued)
         data = to_live_files(plan.files)
         return plan_looked_up(self.metastore, self.table.table_uuid, data, self.snapshots, overwrites=False)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Final, cast
 
@@ -34,9 +34,11 @@ from lakelog.errors import HistoryDiverged, InvalidArgument, NotFound, SnapshotE
 from lakelog.format.tables.plan import Plan
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.continued_schema import is_stored_as
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.options.declared.streams import EXPIRED_POSITION, SCAN_BOUNDED_WATERMARK, SCAN_REMOVE_NORMALIZE
 from lakelog.reads.change_plan import describe_skipped, find_overwrites
+from lakelog.reads.continued_columns import ContinuedColumns, find_shown
 from lakelog.reads.expired_position import GO_ON_WITH_OPTION, to_expired_position
 from lakelog.reads.stream_start import start_over
 from lakelog.spark.connection import SparkConnection, open_metastore
@@ -64,6 +66,11 @@ _WAIT_S: Final = 1.0
 
 _CALL_EVERY_S: Final = 30.0
 """How long an idle stream relies on reports of the metastore, without a call."""
+
+_GO_ON: Final = (
+    "Load the stream again with columns and filters that the table has now: with the same checkpoint the new query "
+    "goes on with snapshot {}."
+)
 
 _MAX_SNAPSHOTS: Final = 50_000
 """Snapshots of one batch, whatever its limits: the metastore plans ranges of twice as many."""
@@ -266,6 +273,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._shown_until <= offset.snapshot_id:
                 self._last_offset, self._last_until_s = offset, time.monotonic() + _CALL_EVERY_S
             return None
+        last = self._end_before_break(table, offset, page, last)
         return self._end(table, offset, snapshot_id=last.snapshot_id, snapshot_uuid=last.snapshot_uuid)
 
     def _load_page(self, table: TableInfo, after: int) -> SnapshotPage:
@@ -368,7 +376,10 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._end(table, start, has_rows_before=False, rows_since_ms=None, files_done=0, file_count=None)
 
     def _find_rows(self, table: TableInfo, offset: StreamOffset) -> RowsAt:
-        return RowsAt(table, offset.snapshot_id, offset.rows_since_ms, baseline=not self._shows_raw)
+        continued = self._to_continued(table)
+        return RowsAt(
+            table, offset.snapshot_id, offset.rows_since_ms, baseline=not self._shows_raw, continued=continued
+        )
 
     def _find_first_rows(self, rows: RowsAt) -> FirstRows:
         """All files of the initial rows; they do not change until all are read."""
@@ -419,12 +430,46 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _plan_splits(
         self, table: TableInfo, first: StreamOffset, until: int, *, overwrites: bool
     ) -> tuple[Plan, Sequence[ChangeSplit] | Sequence[LogSplit]]:
-        read_options = self._read_options
+        read_options, continued = self._read_options, self._to_continued(table)
         what = self._metastore, table, first.snapshot_id, until, read_options.filter
         if read_options.reads_log(table):
             requires_log = read_options.requires_log
-            return plan_logged_splits(*what, overwrites=overwrites, offset=first, requires_log=requires_log)
-        return plan_change_splits(*what, raw=self._shows_raw, overwrites=overwrites, offset=first)
+            return plan_logged_splits(
+                *what, overwrites=overwrites, offset=first, continued=continued, requires_log=requires_log
+            )
+        return plan_change_splits(*what, raw=self._shows_raw, overwrites=overwrites, offset=first, continued=continued)
+
+    def _to_continued(self, table: TableInfo) -> ContinuedColumns:
+        return ContinuedColumns(table, find_shown(table, self._schema.names, self._read_options.filter), _GO_ON)
+
+    def _end_before_break(self, table: TableInfo, offset: StreamOffset, page: SnapshotPage, last: Snapshot) -> Snapshot:
+        """The last snapshot up to one that the stream cannot show with the columns that it began with.
+
+        Raises:
+            InvalidArgument: There is no snapshot to show before that.
+        """
+        if last.schema_id <= table.schema.schema_id:
+            return last
+        versions = {each.schema_id: each for each in self._metastore.list_schemas(table.table_uuid)}
+        continued = self._to_continued(table)
+        if not continued.find_breaks(versions[last.schema_id]):
+            return last
+        following = [each for each in page.snapshots if each.snapshot_id > offset.snapshot_id]
+        continued.check(following[:1], versions)
+        # What was dropped stays so, thus all of them are before the first one that breaks.
+        shown = [each for each in following if not continued.find_breaks(versions[each.schema_id])]
+        return min(shown[-1], last, key=lambda each: each.snapshot_id)
+
+    def reads_natively(self, schema_ids: Collection[int]) -> bool:
+        """Whether Spark's own reader shows files of these versions of the schema as they are to be shown."""
+        table = self._find_table()
+        others = set(schema_ids) - {table.schema.schema_id}
+        if not others:
+            return True
+        versions = {each.schema_id: each for each in self._metastore.list_schemas(table.table_uuid)}
+        names = self._to_continued(table).shown
+        fields = [field for field in table.schema.arrow if field.name in names]
+        return all(is_stored_as(field, versions[each]) for field in fields for each in others)
 
 
 def _check_plan(plan: Plan, last: StreamOffset) -> None:

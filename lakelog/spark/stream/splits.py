@@ -16,6 +16,7 @@ from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import order_of_change, pick_shown_files
 from lakelog.reads.change_range import ChangeRange, plan_range
+from lakelog.reads.continued_columns import ContinuedColumns
 from lakelog.reads.overwritten_rows import pick_new_rows
 from lakelog.reads.reading import make_parser, plan_files
 from lakelog.spark.executor.read_changes import ChangeSplit
@@ -40,6 +41,7 @@ def plan_change_splits(
     raw: bool,
     overwrites: bool,
     offset: StreamOffset | None = None,
+    continued: ContinuedColumns | None = None,
 ) -> tuple[Plan, list[ChangeSplit]]:
     """The tasks for what the snapshots after `after`, up to and including `until`, changed; blocks.
 
@@ -52,8 +54,9 @@ def plan_change_splits(
         raw: Show rows as they were written.
         overwrites: Show what overwrites changed.
         offset: Skips the first of them; None: none is skipped.
+        continued: The columns that a stream began with; None: the present ones.
     """
-    changes, plan, whole = _plan_changes(metastore, table, after, until, condition, raw=raw, offset=offset)
+    changes, plan, whole = _plan_changes(metastore, table, after, until, condition, continued, raw=raw, offset=offset)
     return plan, _to_change_splits(metastore, changes, plan, whole, raw=raw, overwrites=overwrites)
 
 
@@ -66,6 +69,7 @@ def plan_logged_splits(
     *,
     overwrites: bool,
     offset: StreamOffset,
+    continued: ContinuedColumns,
     requires_log: bool,
 ) -> tuple[Plan, Sequence[ChangeSplit] | Sequence[LogSplit]]:
     """As `plan_change_splits`, from the table's log if it has these snapshots; blocks.
@@ -78,11 +82,19 @@ def plan_logged_splits(
         condition: See `metastore`.
         overwrites: See `metastore`.
         offset: See `metastore`.
+        continued: See `metastore`.
         requires_log: Whether the user requested the log: a process that may not read it gets an error.
     """
-    changes, plan, whole = _plan_changes(metastore, table, after, until, condition, raw=False, offset=offset)
+    changes, plan, whole = _plan_changes(metastore, table, after, until, condition, continued, raw=False, offset=offset)
     logged = plan_log_splits(
-        metastore, changes, whole, plan.range_snapshots, condition, requires_log=requires_log, size_bytes=READ_BYTES
+        metastore,
+        changes,
+        whole,
+        plan.range_snapshots,
+        condition,
+        continued=continued,
+        requires_log=requires_log,
+        size_bytes=READ_BYTES,
     )
     if logged is not None:
         return plan, logged
@@ -110,12 +122,13 @@ def _plan_changes(
     after: int,
     until: int,
     condition: str | None,
+    continued: ContinuedColumns | None,
     *,
     raw: bool,
     offset: StreamOffset | None,
 ) -> tuple[ChangeRange, Plan, TableInfo]:
     """The files of a range, the plan with the shown snapshots, and the table with the schema to read with."""
-    changes = plan_range(metastore, table, after, until, make_parser(condition), raw=raw)
+    changes = plan_range(metastore, table, after, until, make_parser(condition), raw=raw, continued=continued)
     plan = changes.plan
     if offset is not None:
         shown = tuple(each for each in plan.range_snapshots if not offset.passes_over(each))

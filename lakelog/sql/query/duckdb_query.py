@@ -12,13 +12,12 @@ import pyarrow as pa
 from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.options.declared.reads_and_writes import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_SCAN_MODE
 from lakelog.options.values import ScanOptions
-from lakelog.reads.tag_range import find_tagged
+from lakelog.sdk.system_table import SystemTable
 from lakelog.sql.named_tables import NamedTables
 from lakelog.sql.query.file_functions import OpenFiles, open_files
 from lakelog.sql.query.information_schema import INFORMATION_SCHEMA, read_information_schema
 from lakelog.sql.query.query import SelectPlan, TableUse, needed_columns, plan_select, pushed_filter
-from lakelog.sql.query.system_tables import read_system_table
-from lakelog.sql.statements import Name
+from lakelog.system_tables.scan import SystemScan
 
 if TYPE_CHECKING:
     from lakelog.reads.scan import Scan
@@ -112,6 +111,9 @@ def describe_query(names: NamedTables, sql: str) -> DescribedQuery:
             files = _register_files(names, plan, connection, columns)
             for use in plan.tables:
                 source = _find_source(names, plan, use, columns)
+                if isinstance(source, SystemTable):
+                    connection.register(use.relation, _schema_of(source, use).empty_table())
+                    continue
                 if isinstance(source, pa.Table):
                     connection.register(use.relation, source)
                     continue
@@ -232,37 +234,51 @@ def _relation(
     source = _find_source(names, plan, use, columns)
     if isinstance(source, pa.Table):
         return source
+    if isinstance(source, SystemTable):
+        system_scan = _plan_system_scan(source, plan, use)
+        return pa.RecordBatchReader.from_batches(
+            system_scan.schema, _noting_failure(system_scan.to_batches(), failures)
+        )
     scan = _plan_scan(source, plan, use, pinned)
     return pa.RecordBatchReader.from_batches(scan.schema, _noting_failure(scan.to_batches(), failures))
 
 
 def _find_source(
     names: NamedTables, plan: SelectPlan, use: TableUse, columns: dict[str, list[str]]
-) -> Table | pa.Table:
-    """The scan of a table, or the rows of a table that the catalog makes; adds its columns."""
-    base, _, kind = use.name.table.partition("$")
-    is_view = (use.name.database or "").casefold() == INFORMATION_SCHEMA
-    if is_view or kind:
-        if use.timestamp_ms is not None:
-            raise InvalidArgument(f"'{use.name}' cannot be read as of a time. Use VERSION AS OF, or leave it out.")
+) -> Table | SystemTable | pa.Table:
+    """The table, the system table, or the rows of a view; adds its columns."""
+    if (use.name.database or "").casefold() == INFORMATION_SCHEMA:
         if use.options:
             raise InvalidArgument(f"'{use.name}' takes no options. Leave the hint out.")
-    if is_view:
-        if use.snapshot_id is not None or use.tag is not None:
+        if not _is_newest(use):
             raise InvalidArgument(f"'{use.name}' shows only the present state. Leave AS OF out.")
         rows = read_information_schema(names.find_catalog(use.name), use.name.table, plan.conditions[use.relation])
         columns[str(use.name)] = rows.schema.names
         return rows
-    table = names.table(Name(use.name.database, base, use.name.catalog))
-    if kind:
-        snapshot_id = use.snapshot_id
-        if use.tag is not None:
-            snapshot_id = find_tagged(names.find_catalog(use.name).metastore, table.info, use.tag)
-        rows = read_system_table(names.find_catalog(use.name), table, kind, snapshot_id)
-        columns[f"{names.shown_name(use.name, table)}${kind}"] = rows.schema.names
-        return rows
+    source = names.system_table(use.name)
+    if source is not None:
+        columns[str(use.name) if use.name.catalog else source.name] = source.schema.names
+        return source
+    table = names.table(use.name)
     columns[names.shown_name(use.name, table)] = table.schema.names
     return table
+
+
+def _plan_system_scan(source: SystemTable, plan: SelectPlan, use: TableUse) -> SystemScan:
+    schema = _schema_of(source, use)
+    return source.scan(
+        needed_columns(plan, schema),
+        pushed_filter(plan, use, schema, with_fields=True),
+        snapshot_id=use.snapshot_id,
+        timestamp=use.timestamp_ms,
+        tag=use.tag,
+        options=use.options,
+    )
+
+
+def _schema_of(source: SystemTable, use: TableUse) -> pa.Schema:
+    """The columns of a system table at the state that is read; the scan itself says whether it has a past."""
+    return source.schema_at(use.snapshot_id, use.timestamp_ms, use.tag)
 
 
 def _plan_scan(table: Table, plan: SelectPlan, use: TableUse, pinned: dict[str, int]) -> Scan:

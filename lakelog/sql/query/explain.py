@@ -17,7 +17,8 @@ from lakelog.sql.named_tables import NamedTables
 from lakelog.sql.query.duckdb_query import DescribedQuery, describe_query
 from lakelog.sql.query.file_functions import OpenFiles
 from lakelog.sql.query.query import SelectPlan, TableUse, needed_columns, pushed_filter
-from lakelog.sql.statements import CreateTableAs, Explain, Insert, Query, Values
+from lakelog.sql.row_changes.running import find_condition, find_names
+from lakelog.sql.statements import CreateTableAs, Delete, Explain, Insert, Merge, Query, Update, Values
 from lakelog.storage.parquet.live_file import LiveFile
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ def explain(names: NamedTables, statement: Explain) -> pa.Table:
     inner = statement.statement
     steps: list[Step] = []
     described: DescribedQuery | None = None
-    query = inner if isinstance(inner, Query) else (inner.query if isinstance(inner, CreateTableAs) else inner.rows)
-    if isinstance(query, Query):
+    query = _find_query(inner)
+    if query is not None:
         described = describe_query(names, query.sql)
         steps += _explain_query(names, described)
     if isinstance(inner, Insert):
@@ -72,12 +73,50 @@ def explain(names: NamedTables, statement: Explain) -> pa.Table:
             "options": ", ".join(f"{key} = {value}" for key, value in inner.options.items()) or "none",
         }
         steps.append(("create", names.full_name(inner.name), facts))
+    elif not isinstance(inner, Query):
+        steps += _explain_changes(names, inner)
     rows = [
         {"step": number, "operation": operation, "object": name, "fact": fact, "value": value}
         for number, (operation, name, facts) in enumerate(steps, 1)
         for fact, value in facts.items()
     ]
     return pa.Table.from_pylist(rows, schema=_COLUMNS)
+
+
+def _find_query(statement: Query | Insert | CreateTableAs | Delete | Update | Merge) -> Query | None:
+    match statement:
+        case Query():
+            return statement
+        case CreateTableAs():
+            return statement.query
+        case Merge():
+            return statement.source
+        case Insert():
+            return statement.rows if isinstance(statement.rows, Query) else None
+        case _:
+            return None
+
+
+def _explain_changes(names: NamedTables, statement: Delete | Update | Merge) -> Iterable[Step]:
+    table = names.table(statement.table.name)
+    shown = names.shown_name(statement.table.name, table)
+    where = None
+    if not isinstance(statement, Merge):
+        where = find_condition(find_names(statement.table, table), statement.where)
+    whole, scan = table.scan(), table.scan(filter=where)
+    facts = {"snapshot": str(scan.snapshot_id) if scan.snapshot_id else "none yet"}
+    facts |= _count(scan.files, whole.files)
+    yield "scan", shown, facts | {"filter": where or "none"}
+    facts = {"mode": type(statement).__name__.lower()}
+    match statement:
+        case Update():
+            facts |= {f"set {name}": str(value) for name, value in statement.set.items()}
+        case Merge():
+            facts["on"] = statement.on
+            facts |= {f"clause {number}": str(clause) for number, clause in enumerate(statement.clauses, 1)}
+    facts["merge engine"] = _show_engine(table)
+    facts["changelog"] = str(TableOptions(table.info.options).get(CHANGELOG_PRODUCER))
+    yield "write", shown, facts
 
 
 def _explain_query(names: NamedTables, described: DescribedQuery) -> Iterable[Step]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -11,7 +10,8 @@ from sqlglot import exp
 
 from lakelog.errors import NotFound
 from lakelog.format.tables.table import TableInfo, TableName
-from lakelog.sql.query.system_tables import describe_columns
+from lakelog.system_tables.metadata.catalog_wide import find_tables
+from lakelog.system_tables.metadata.definition import describe_columns
 
 if TYPE_CHECKING:
     from lakelog.sdk.catalog_tables import CatalogTables
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 INFORMATION_SCHEMA: Final = "information_schema"
 _CATALOG: Final = "lakelog"
 """The name of a catalog that has none."""
-_REQUESTED_AT_ONCE: Final = 8
 
 _SCHEMATA: Final = pa.schema([("catalog_name", pa.string()), ("schema_name", pa.string()), ("comment", pa.string())])
 _TABLES: Final = pa.schema(
@@ -107,6 +106,7 @@ def _columns(catalog: CatalogTables, conditions: Sequence[exp.Expr]) -> pa.Table
                 | {
                     "column_name": column["column"],
                     "ordinal_position": place,
+                    "column_default": column["default"],
                     "is_nullable": "YES" if column["nullable"] else "NO",
                     "data_type": column["type"],
                 }
@@ -122,27 +122,11 @@ def _named(catalog: CatalogTables, name: TableName) -> dict[str, object]:
 def _list_infos(catalog: CatalogTables, conditions: Sequence[exp.Expr]) -> list[TableInfo]:
     """The metastore's descriptions of the tables; one that is dropped meanwhile is left out."""
     databases, tables = _find_wanted(conditions, "table_schema"), _find_wanted(conditions, "table_name")
-    with ThreadPoolExecutor(_REQUESTED_AT_ONCE) as threads:
-        found = threads.map(lambda name: _find_info(catalog, name), _list_names(catalog, databases, tables))
-        return [info for info in found if info is not None]
-
-
-def _list_names(catalog: CatalogTables, databases: set[str] | None, tables: set[str] | None) -> Iterator[TableName]:
-    for database in catalog.databases():
-        if databases is not None and database not in databases:
-            continue
-        try:
-            names = catalog.tables(database)
-        except NotFound:
-            continue
-        yield from (TableName(database, name) for name in names if tables is None or name in tables)
-
-
-def _find_info(catalog: CatalogTables, name: TableName) -> TableInfo | None:
-    try:
-        return catalog.metastore.get_table(name)
-    except NotFound:
-        return None
+    return find_tables(
+        catalog.metastore,
+        None if databases is None else sorted(databases),
+        None if tables is None else sorted(tables),
+    )
 
 
 def _find_wanted(conditions: Sequence[exp.Expr], column: str) -> set[str] | None:

@@ -138,11 +138,21 @@ def needed_columns(plan: SelectPlan, schema: pa.Schema) -> list[str] | None:
     return named or [min(schema, key=lambda field: (pt.is_nested(field.type), field.type.num_buffers)).name]
 
 
-def pushed_filter(plan: SelectPlan, use: TableUse, schema: pa.Schema) -> str | None:
-    """The filter for the scan of a table; None: none. Pure."""
+def pushed_filter(plan: SelectPlan, use: TableUse, schema: pa.Schema, *, with_fields: bool = False) -> str | None:
+    """The filter for the scan of a table; None: none. Pure.
+
+    Args:
+        plan: The query.
+        use: The table's place in it.
+        schema: The table's columns.
+        with_fields: Also push conditions on fields of struct columns, `partition.dt = '2024-05-01'`.
+    """
     fields = {field.name.casefold(): field for field in schema}
+    if with_fields:
+        structs = [field for field in schema if pt.is_struct(field.type)]
+        fields |= {f"{each.name}.{inner.name}".casefold(): inner for each in structs for inner in list(each.type)}
     safe = [condition for condition in plan.conditions[use.relation] if _is_safe(condition, fields)]
-    return " AND ".join(f"({_unqualified(condition).sql('spark')})" for condition in safe) or None
+    return " AND ".join(f"({_quoted(condition).sql('spark')})" for condition in safe) or None
 
 
 def _parse(sql: str) -> exp.Query:
@@ -292,13 +302,24 @@ def _conditions(node: exp.Table, name: str) -> Iterator[exp.Expr]:
         return
     alias = name.casefold()
     alone = not joins
+    # With no other table around, what stands before a column can only be a struct.
+    only = alone and select.parent is None
     for part in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
         part = part.unnest()
         columns = list(part.find_all(exp.Column))
         if part.find(exp.Query, exp.Subquery) or not columns:
             continue
-        if all(column.table.casefold() == alias or (alone and not column.table) for column in columns):
-            yield part
+        if all(column.table.casefold() == alias or only or (alone and not column.table) for column in columns):
+            yield _without_alias(part, alias)
+
+
+def _without_alias(condition: exp.Expr, alias: str) -> exp.Expr:
+    """The condition with bare names of the table's columns; what still stands before a name is a struct."""
+    copy = condition.copy()
+    for column in copy.find_all(exp.Column):
+        if column.table.casefold() == alias:
+            column.set("table", None)
+    return copy
 
 
 def _side(join: exp.Join) -> str:
@@ -365,14 +386,14 @@ def _is_plain_time(text: str, data_type: pa.DataType) -> bool:
 def _field(column: exp.Expr, fields: dict[str, pa.Field]) -> pa.Field | None:
     if not isinstance(column, exp.Column) or column.args.get("db") or isinstance(column.this, exp.Star):
         return None
-    return fields.get(column.name.casefold())
+    name = f"{column.table}.{column.name}" if column.table else column.name
+    return fields.get(name.casefold())
 
 
-def _unqualified(condition: exp.Expr) -> exp.Expr:
+def _quoted(condition: exp.Expr) -> exp.Expr:
     copy = condition.copy()
-    for column in copy.find_all(exp.Column):
-        column.set("table", None)
-        column.this.set("quoted", True)
+    for name in copy.find_all(exp.Identifier):
+        name.set("quoted", True)
     return copy
 
 

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lakelog.errors import LakelogError
+from lakelog.errors import CommitConflict, LakelogError
 from lakelog.format.commit.request import ANY_TIME, TimeWindow
 from lakelog.format.merge.runs import MergeRun
 from lakelog.format.tables.files import DataFile
@@ -212,9 +212,11 @@ class BucketChangelogs:
         The caller calls `evict` after the last bucket.
 
         Raises:
+            CommitConflict: Old rows were written with a newer schema (reason `SCHEMA_CHANGED`).
             DataCorrupted: A data file is damaged or missing; named.
             LakelogError: The store failed.
         """
+        self._check_known(lookup.before)
         vectors = _FoundVectors(lookup)
         files = self._write(lookup, self._find_changes(lookup, vectors))
         if lookup.before:
@@ -247,6 +249,18 @@ class BucketChangelogs:
         finally:
             self.evict()
         return tuple(emitted)
+
+    def _check_known(self, files: Sequence[LiveFile]) -> None:
+        """Raises CommitConflict if old rows may have values that the schema does not hold, which -U would then lack."""
+        newer = next((file for file in files if file.schema_id > self._schema.schema_id), None)
+        if newer is not None:
+            raise CommitConflict(
+                f"The changelog of these rows needs the rows that were there before, and '{newer.path}' has some that "
+                f"were written with schema {newer.schema_id}: columns were changed since this write began with schema "
+                f"{self._schema.schema_id}. Load the table again and write the data anew.",
+                reason="SCHEMA_CHANGED",
+                metadata={"schema_id": str(newer.schema_id), "retry": "never"},
+            )
 
     def evict(self) -> None:
         """Evicts local copies down to their bounds if `write` has made some; does not raise for copies that stay."""

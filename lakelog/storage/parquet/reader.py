@@ -34,7 +34,13 @@ from lakelog.storage.parquet.pages.decoding import DECODED_BYTES, Decoding, Leaf
 from lakelog.storage.parquet.pages.fetched_ranges import fetch_ranges, is_near
 from lakelog.storage.parquet.pages.page_headers import chunk_range, read_chunk_pages
 from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
-from lakelog.storage.parquet.schema_mapping import ColumnMapping, apply_mapping, make_empty_rows, map_columns
+from lakelog.storage.parquet.schema_mapping import (
+    ColumnMapping,
+    apply_mapping,
+    find_field,
+    make_empty_rows,
+    map_columns,
+)
 from lakelog.storage.parquet.writer import PATH_KEY
 
 BATCH_ROWS: Final = 65_536
@@ -114,6 +120,11 @@ class DataFileReader:
     def close(self) -> None:
         """Closes the file; idempotent."""
         self._source.close()
+
+    def find_field(self, field: pa.Field) -> pa.Field | None:
+        """The column of this file that holds a column of a read; None: it has none."""
+        with translated(self.name):
+            return find_field(self._schema, field)
 
     def map_columns(self, fields: Sequence[pa.Field]) -> ColumnMapping:
         """Finds the columns of a read in this file."""
@@ -205,7 +216,7 @@ class DataFileReader:
                 for batch in parquet.reader.iter_batches(decoding.rows, [group], list(mapping.leaf_columns)):
                     yield apply_mapping(batch, mapping)
             return
-        # The file has none of the columns: all are NULL, and only the number of rows matters.
+        # The file has none of the columns: all show their default or NULL, and only the number of rows matters.
         for done in range(0, rows, batch_rows):
             nulls = pa.nulls(min(batch_rows, rows - done))
             yield apply_mapping(pa.RecordBatch.from_arrays([nulls], names=[""]), mapping)

@@ -12,10 +12,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types as pt
 
-from lakelog.format.keys.encoding import encode_values
+from lakelog.format.keys.encoding import encode_value, encode_values
 from lakelog.format.tables.predicate import AllOf, AnyOf, Predicate
 from lakelog.format.tables.prune import ColumnBounds, PreparedPredicate
+from lakelog.format.types.defaults import initial_default
 from lakelog.format.types.schema import field_id
+from lakelog.format.types.widening import keeps_encoding
 from lakelog.storage.parquet.reader import DataFileReader, translated
 
 # A scan calls this for each of its files.
@@ -44,20 +46,32 @@ def pick_row_groups(reader: DataFileReader, fields: pa.Schema, predicate: Predic
 
 
 def read_column_bounds(reader: DataFileReader, field: pa.Field) -> ColumnBounds | None:
-    """Returns the footer's bounds of a column in each row group; None if they are not certain.
+    """Returns the bounds of a column in each row group, from the footer; None if they are not certain.
 
     Args:
         reader: The open file.
-        field: The column, with its id.
+        field: The column, with its id; the file may have it with a narrower type, or lack it.
     """
     if _is_unsure(field.type):
         return None
     # By id: a column of the same name may be another one, if that was dropped since.
-    leaves = reader.map_columns([field]).leaf_columns
-    if not leaves:
-        return None
+    stored = reader.find_field(field)
+    if stored is None:
+        return _initial_bounds(reader, field)
+    leaf = reader.map_columns([field]).leaf_columns[0]
     with translated(reader.name):
-        return _read_bounds(reader.metadata, leaves[0], field.type)
+        return _read_bounds(reader.metadata, leaf, stored.type, field.type)
+
+
+def _initial_bounds(reader: DataFileReader, field: pa.Field) -> ColumnBounds:
+    """The bounds of a column that the file lacks: all of its rows show the initial default, or NULL."""
+    counts = np.diff(reader.row_group_starts)
+    default = initial_default(field)
+    if default is None:
+        nothing = pa.nulls(len(counts), pa.binary())
+        return ColumnBounds(nothing, nothing, pa.array(counts, pa.int64()))
+    value = pa.array([encode_value(default)] * len(counts), pa.binary())
+    return ColumnBounds(value, value, pa.array(np.zeros_like(counts), pa.int64()))
 
 
 def _is_unsure(data_type: pa.DataType) -> bool:
@@ -71,8 +85,8 @@ def _field_ids(predicate: Predicate) -> set[int]:
     return {predicate.field_id}
 
 
-def _read_bounds(metadata: pq.FileMetaData, place: int, data_type: pa.DataType) -> ColumnBounds:
-    """The footer's bounds of one single-valued column in each row group."""
+def _read_bounds(metadata: pq.FileMetaData, place: int, stored: pa.DataType, data_type: pa.DataType) -> ColumnBounds:
+    """The footer's bounds of one single-valued column in each row group, encoded as of a type that holds its values."""
     bounds: list[tuple[Any, Any, int | None]] = []
     for group in range(metadata.num_row_groups):
         statistics = metadata.row_group(group).column(place).statistics
@@ -83,21 +97,29 @@ def _read_bounds(metadata: pq.FileMetaData, place: int, data_type: pa.DataType) 
         else:
             bounds.append((statistics.min_raw, statistics.max_raw, statistics.null_count))
     lowers, uppers, nulls = zip(*bounds, strict=True)
-    return ColumnBounds(_encode(lowers, data_type), _encode(uppers, data_type), pa.array(nulls, pa.int64()))
+    lower, upper = (_encode(each, stored, data_type) for each in (lowers, uppers))
+    return ColumnBounds(lower, upper, pa.array(nulls, pa.int64()))
 
 
-def _encode(raw: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+def _encode(raw: Sequence[Any], stored: pa.DataType, data_type: pa.DataType) -> pa.Array:
     """The encodings of bounds as Parquet stores them; NULL for None, and if the file has them in another form."""
-    if pt.is_boolean(data_type):
-        values = pa.array([each if isinstance(each, bool) else None for each in raw], pa.bool_())
-    elif pt.is_string(data_type) or pt.is_binary(data_type):
-        values = pa.array([each if isinstance(each, bytes) else None for each in raw], pa.binary())
-    elif pt.is_decimal(data_type):
-        values = _to_decimals(raw, data_type)
-    else:
-        # Integers, days and microseconds have one encoding, whatever their width.
-        values = pa.array([each if isinstance(each, int) else None for each in raw], pa.int64())
+    values = _to_values(raw, stored)
+    if not keeps_encoding(stored, data_type):
+        # Arrow has no way from long numbers to days.
+        numbers = values.cast(pa.int32()) if pt.is_date32(stored) else values
+        values = numbers.cast(stored).cast(data_type)
     return pc.if_else(values.is_valid(), encode_values(values), pa.scalar(None, pa.binary()))
+
+
+def _to_values(raw: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    if pt.is_boolean(data_type):
+        return pa.array([each if isinstance(each, bool) else None for each in raw], pa.bool_())
+    if pt.is_string(data_type) or pt.is_binary(data_type):
+        return pa.array([each if isinstance(each, bytes) else None for each in raw], pa.binary())
+    if pt.is_decimal(data_type):
+        return _to_decimals(raw, data_type)
+    # Integers, days and microseconds have one encoding, whatever their width.
+    return pa.array([each if isinstance(each, int) else None for each in raw], pa.int64())
 
 
 def _to_decimals(raw: Sequence[Any], data_type: pa.DataType) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Reads old files with a newer schema: columns are found by field id, and cast to the requested type, or NULL."""
+"""Reads old files with a newer schema: columns are found by field id and cast, and those it lacks get their default."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pyarrow import types as pt
 
 from lakelog.errors import DataCorrupted
 from lakelog.format.merge.runs import COMMIT_TIMESTAMP_COLUMN, REPLACES_OLDER_COLUMN
+from lakelog.format.types.defaults import fill_initial
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.format.types.schema import FIELD_ID_KEY
 
@@ -66,6 +67,12 @@ def map_columns(file_schema: pa.Schema, fields: tuple[pa.Field, ...]) -> ColumnM
     )
 
 
+def find_field(file_schema: pa.Schema, field: pa.Field) -> pa.Field | None:
+    """The column of a file that holds a column of a read; None: it has none. Pure."""
+    known_as = _known_as(field)
+    return next((each for each in file_schema if known_as is not None and _known_as(each) == known_as), None)
+
+
 def apply_mapping(batch: pa.RecordBatch, mapping: ColumnMapping) -> pa.RecordBatch:
     """Turns data read from a file into the columns of the read. Pure; copies only columns of another type.
 
@@ -77,7 +84,7 @@ def apply_mapping(batch: pa.RecordBatch, mapping: ColumnMapping) -> pa.RecordBat
         pa.ArrowInvalid: A value does not fit the requested type.
     """
     columns = [
-        pa.nulls(batch.num_rows, field.type) if source is None else _conform(batch.column(source), field)
+        fill_initial(field, batch.num_rows) if source is None else _conform(batch.column(source), field)
         for field, source in zip(mapping.fields, mapping.sources, strict=True)
     ]
     if not columns:
@@ -106,11 +113,11 @@ def _count_leaves(data_type: pa.DataType) -> int:
 
 
 def _conform(values: pa.Array, field: pa.Field) -> pa.Array:
-    """Returns `values` with the type of `field`; nested fields are found by id, or NULL if missing."""
+    """Returns `values` with the type of `field`; nested fields are found by id, or show their default if missing."""
     wanted = field.type
     if pt.is_dictionary(values.type):
         values = values.dictionary_decode()
-    if values.type == wanted:
+    if _is_same(values.type, wanted):
         return values
     if pt.is_struct(wanted) and pt.is_struct(values.type):
         places = {_known_as(values.type.field(place)): place for place in range(values.type.num_fields)}
@@ -119,7 +126,7 @@ def _conform(values: pa.Array, field: pa.Field) -> pa.Array:
             child = wanted.field(place)
             source = places.get(_known_as(child))
             children.append(
-                pa.nulls(len(values), child.type) if source is None else _conform(values.field(source), child)
+                fill_initial(child, len(values)) if source is None else _conform(values.field(source), child)
             )
         return pa.StructArray.from_arrays(children, type=wanted, mask=values.is_null())
     if pt.is_list(wanted) and pt.is_list(values.type):
@@ -132,6 +139,16 @@ def _conform(values: pa.Array, field: pa.Field) -> pa.Array:
         )
         return _with_items(values, wanted, entries)
     return values.cast(wanted)
+
+
+def _is_same(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether two types are equal, ids of nested fields included: a field of the same name may be another one."""
+    if stored != wanted:
+        return False
+    fields = (
+        (stored.field(place), wanted.field(place)) for place in range(stored.num_fields if pt.is_nested(stored) else 0)
+    )
+    return all(_known_as(left) == _known_as(right) and _is_same(left.type, right.type) for left, right in fields)
 
 
 def _with_items(values: pa.Array, wanted: pa.DataType, items: pa.Array) -> pa.Array:

@@ -123,7 +123,7 @@ class DataFileWriter:
         self.path: Final = path
         self.schema: Final = schema
         self.row_count = 0
-        self._stored, paths_with_statistics = _plan_storage(schema)
+        self._stored, paths_with_statistics = _plan_storage(schema.serialize().to_pybytes())
         self._name = f"{store.location}{path}"
         self._object = store.create(path)
         self._size_bytes: int | None = None
@@ -213,8 +213,13 @@ def _with_optional_fields(data_type: pa.DataType) -> pa.DataType:
 
 
 @lru_cache(maxsize=64)
-def _plan_storage(schema: pa.Schema) -> tuple[pa.Schema, list[str]]:
-    """A file's columns as they are stored, and the Parquet paths of those with statistics."""
+def _plan_storage(ipc: bytes) -> tuple[pa.Schema, list[str]]:
+    """A file's columns as they are stored, and the Parquet paths of those with statistics.
+
+    Args:
+        ipc: The schema in IPC format. SUBTLE: schemas that differ only in their ids are equal to pyarrow.
+    """
+    schema = pa.ipc.read_schema(pa.py_buffer(ipc))
     stored = pa.schema([field.with_type(_with_optional_fields(field.type)) for field in schema])
     return stored, _paths_with_statistics(schema)
 

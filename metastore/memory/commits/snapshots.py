@@ -184,6 +184,8 @@ def _is_wanted(file: DataFile, added: int, removed: int | None, query: FileQuery
         return False
     if query.buckets is not None and file.bucket not in query.buckets:
         return False
+    if query.levels is not None and file.level not in query.levels:
+        return False
     if query.first_key is not None and file.max_key is not None and file.max_key < query.first_key:
         return False
     return not (query.last_key is not None and file.min_key is not None and file.min_key > query.last_key)

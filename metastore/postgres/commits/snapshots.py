@@ -305,6 +305,9 @@ def _narrowed_to_part(query: FileQuery, place: str = "f") -> tuple[str, list[Any
     if query.buckets is not None:
         sql += f" AND {place}.bucket = ANY(%s::int[])"
         parameters.append(arrays.integers(sorted(query.buckets)))
+    if query.levels is not None:
+        sql += " AND f.level = ANY(%s::int[])"
+        parameters.append(arrays.integers(sorted(query.levels)))
     if query.below_bytes:
         sql += " AND f.size_bytes < %s"
         parameters.append(str(query.below_bytes))

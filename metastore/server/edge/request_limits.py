@@ -20,6 +20,9 @@ from lakelog.format.commit.guards import MAX_GUARDED_PLACES
 from lakelog.format.jobs.presence import MAX_WORK
 from lakelog.format.log.heartbeat import MAX_ATTEMPTS
 from lakelog.format.retention.table_files import MAX_FILES_A_CALL
+from lakelog.format.types.evolution import MAX_CHANGES
+from lakelog.format.types.types import MAX_TYPE_DEPTH
+from lakelog.options.declared.tables import MAX_LEVELS
 from lakelog.serving.edge.request_bounds import RequestBounds
 from lakelog.serving.methods import OF_METASTORE, list_methods
 
@@ -60,6 +63,8 @@ _MAX_BYTES: Final[Mapping[str, int]] = {
     "RenewConsumer": 128 * _KIB,
     # Options of 64 KiB, and their names.
     "AlterTable": 256 * _KIB,
+    # A thousand changes.
+    "AlterColumns": 4096 * _KIB,
     # Several texts of 4096 characters, each of up to four bytes.
     "ReportPipeline": 256 * _KIB,
     # Open to everyone, and short.
@@ -91,6 +96,8 @@ def max_entries(limits: Limits) -> dict[str, int]:
         "CreateTableRequest.options": MAX_PROPERTIES * 2,
         "AlterTableRequest.set_options": MAX_PROPERTIES * 2,
         "AlterTableRequest.unset_options": MAX_PROPERTIES * 2,
+        "AlterColumnsRequest.changes": MAX_CHANGES,
+        "ColumnChange.path": MAX_CHANGES * MAX_TYPE_DEPTH,
         "StageAttemptRequest.table_uuids": tables,
         "CommitRequest.fences": 64,
         "CommitRequest.changes": tables,
@@ -118,6 +125,7 @@ def max_entries(limits: Limits) -> dict[str, int]:
         "SnapshotChangelog.files": files,
         "ListLatestRequest.table_uuids": MAX_TABLES,
         "PlanRequest.buckets": _MAX_BUCKETS,
+        "PlanRequest.levels": MAX_LEVELS,
         "PlanRequest.partitions": _MAX_PARTITIONS,
         "PredicateList.operands": _MAX_VALUES,
         "Comparison.values": _MAX_VALUES,

@@ -68,6 +68,7 @@ _OF_SERVICES: Final[Mapping[str, Mapping[str, Privilege]]] = {
         ),
         "ListTables": _reads(shown=ShownTables("database", "names")),
         "AlterTable": _administers(_OWN),
+        "AlterColumns": _administers(_OWN),
         "DropTable": _administers(ScopeName("database", "name", OWNER)),
         "ListSchemas": _reads(_READ),
     },

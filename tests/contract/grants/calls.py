@@ -73,6 +73,7 @@ CALLS: Mapping[str, Make] = {
     "GetTable": lambda world: catalog_pb2.GetTableRequest(name=_name(world)),
     "ListTables": _fixed(catalog_pb2.ListTablesRequest(database="shop")),
     "AlterTable": _of_table(catalog_pb2.AlterTableRequest),
+    "AlterColumns": _of_table(catalog_pb2.AlterColumnsRequest, comment="orders"),
     # The test restores it.
     "DropTable": _fixed(catalog_pb2.DropTableRequest(database="shop", name="spare")),
     "ListSchemas": _of_table(catalog_pb2.ListSchemasRequest),

@@ -17,9 +17,9 @@ from lakelog.log.memory import MemoryLog
 from lakelog.log.records import EncodedRecords, LogPosition, LogSnapshot
 from lakelog.log.tally import LogFindings
 from lakelog.reads.log.plan import plan_log
-from lakelog.sdk.maintenance.log_status import load_log_status
 from lakelog.sdk.maintenance.log_verification import verify_log
 from lakelog.storage.objects.local import LocalStore
+from lakelog.system_tables.metadata.log_status import load_log_status
 from metastore.metrics import PrometheusMetrics
 from metastore.testing import InProcessMetastore
 from metastore.waiting_work.measuring import WorkMeasuring

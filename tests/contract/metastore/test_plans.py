@@ -9,7 +9,8 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.commit.request import CommitRequest, RemoveEverything
 from lakelog.format.keys.encoding import encode_key
-from lakelog.format.tables.files import FILE_SCHEMA, ColumnStatistics
+from lakelog.format.tables.files import FILE_SCHEMA, STATISTICS_FIELD, ColumnStatistics
+from lakelog.format.tables.packed_statistics import PackedStatistics
 from lakelog.format.tables.plan import AtSnapshot, AtTime, InRange, PlanRequest
 from lakelog.format.tables.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
 from lakelog.format.tables.snapshot import SnapshotKind
@@ -253,3 +254,26 @@ def test_bad_predicates(metastore: Metastore, predicate: Predicate, message: str
     append(metastore, table, 1)
     with pytest.raises(InvalidArgument, match=message):
         metastore.plan(PlanRequest(table.table_uuid, predicate=predicate))
+
+
+def test_statistics_and_levels(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
+    statistics = (ColumnStatistics(ID, 3, key(1), key(9)), ColumnStatistics(V, 0, None, None))
+    files = [make_file(attempt, "a"), make_file(attempt, "b", statistics=statistics)]
+    metastore.commit(CommitRequest("w", 1, (make_change(table, files),), attempt))
+    attempt = metastore.stage_attempt([table.table_uuid], "c").attempt_id
+    metastore.commit(CommitRequest("c", 1, (compaction(table, [make_file(attempt, "c")], (1,), level=2),), attempt))
+    found = metastore.plan(PlanRequest(table.table_uuid, with_statistics=True)).files
+    assert found.schema.equals(FILE_SCHEMA.append(STATISTICS_FIELD))
+    first, second = found.column(STATISTICS_FIELD.name).to_pylist()
+    assert first is None
+    assert tuple(PackedStatistics(second)) == statistics
+    for level, name in ((0, "b"), (2, "c"), (1, "")):
+        assert names(metastore, table, levels=(level,)) == name
+    empty = metastore.plan(PlanRequest(table.table_uuid, levels=(1,), with_statistics=True)).files
+    assert empty.schema.equals(FILE_SCHEMA.append(STATISTICS_FIELD))
+    with pytest.raises(InvalidArgument, match="levels"):
+        metastore.plan(PlanRequest(table.table_uuid, InRange(0, 1), levels=(0,)))
+    with pytest.raises(InvalidArgument, match="levels"):
+        metastore.plan(PlanRequest(table.table_uuid, levels=(-1,)))

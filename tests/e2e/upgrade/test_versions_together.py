@@ -134,6 +134,30 @@ def test_all_is_replaced_under_load(both: Both) -> None:
             assert code == 0, said
 
 
+def test_columns_change_after_the_upgrade(both: Both) -> None:
+    """Tables of the previous version are altered and read; its clients say that they cannot, and lose nothing."""
+    world, database = both.world, "altered"
+    world.use("previous", both.metastores["previous"], "", "make", database)
+    world.use("previous", both.metastores["previous"], "", "load", database, "w", "3")
+    with lakelog.connect(both.metastores["present"]) as catalog:
+        for name in LOGGED:
+            table = catalog.table(f"{database}.{name}")
+            table.alter(columns=[lakelog.RenameColumn("v", "text"), lakelog.AddColumn("n", "INT", default=5)])
+            table.append([{"k": 4, "text": "w 4", "n": 4}])
+            wanted = [{"k": k, "text": f"w {k}", "n": 5 if k < 4 else 4} for k in range(1, 5)]
+            found = table.scan().to_arrow().to_pylist()
+            assert sorted(found, key=lambda row: row["k"]) == wanted
+            assert table.scan(filter="n = 5 AND text >= 'w 2'").count() == 2
+            assert table.scan(snapshot_id=3, filter="v = 'w 3'").to_arrow().to_pylist() == [{"k": 3, "v": "w 3"}]
+    for name in LOGGED:
+        code, said = world.command("previous", both.metastores["present"], "scan", f"{database}.{name}")
+        assert code != 0
+        assert "from before columns could change" in said, said
+    code, said = world.command("present", both.metastores["present"], "scan", f"{database}.events", "--filter", "n = 4")
+    assert code == 0, said
+    assert "w 4" in said
+
+
 def test_a_metastore_that_is_too_old_for_a_call_is_named(both: Both) -> None:
     code, said = both.world.command("present", both.metastores["previous"], "grants", "--to", "ada")
     assert code == 2, said

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import lakelog
+from lakelog import AddColumn, DropColumn, RenameColumn
 from lakelog.embedded.ports import free_port
 from lakelog.embedded.services import is_serving
 from lakelog.embedded.stack import EmbeddedStack
@@ -68,6 +69,26 @@ def test_it_shows_what_a_subscription_without_it_shows(
         assert str(other.context.reader) == target
         with other.table(append.name).subscribe(options={"scan.snapshot-id": 3}) as stream:
             assert take(stream, 3) == [(append.name, n + 1, n, f"x{n}") for n in (2, 3, 4)]
+
+
+def test_a_stream_keeps_its_columns_over_changes_and_replicas(
+    catalog: Catalog, database: str, start_replica: Start
+) -> None:
+    table = make_append(catalog, database)
+    replicas = [start_replica(), start_replica()]
+    with table.subscribe("latest", reader=",".join(each.target for each in replicas)) as stream:
+        table.append(items(1))
+        assert take(stream, 1) == [(table.name, 1, 1, "x1")]
+        table.alter(columns=[AddColumn("added", pa.int32(), first=True), RenameColumn("v", "text")])
+        # The other one has never seen what the stream began with.
+        next(each for each in replicas if each.measure(SUBSCRIPTIONS)).kill()
+        table.append(items(2).rename_columns(["id", "text"]), fill_missing=True)
+        assert take(stream, 1) == [(table.name, 2, 2, "x2")]
+        table.alter(columns=[DropColumn("text")])
+        table.append(pa.table({"id": [3]}), fill_missing=True)
+        with pytest.raises(InvalidArgument, match="v: was dropped") as caught:
+            stream.read(WAIT_S)
+        assert (caught.value.reason, caught.value.metadata["snapshot_id"]) == ("COLUMNS_CHANGED", "2")
 
 
 @pytest.mark.parametrize("consumer", [None, "etl"])

@@ -10,7 +10,7 @@ import pytest
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.format.tables.snapshot import LogContent, Snapshot
 from lakelog.sdk.catalog import Catalog
-from lakelog.sdk.listings import list_snapshots
+from lakelog.system_tables.metadata.listings import list_snapshots
 from lakelog.testing.log_recording import load_table_side
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])

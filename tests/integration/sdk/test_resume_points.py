@@ -9,7 +9,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from lakelog.errors import Fenced
+from lakelog import AddColumn, RenameColumn
+from lakelog.errors import Fenced, InvalidArgument
 from lakelog.reads.streams import follow as follow_module
 from lakelog.reads.streams.batch import Progress
 from lakelog.reads.streams.follow import TablesFollower
@@ -73,7 +74,9 @@ def move(points: Sequence[ResumePoint], progress: Progress, row_count: int) -> l
         is_whole = progress.batch is None or row_count == progress.batch.data.num_rows
         at = (progress.done or {}).get(name) if is_whole else None
         if at is not None:
-            point = ResumePoint(point.table_uuid, at.snapshot_id, at.snapshot_uuid, epoch=point.epoch)
+            point = ResumePoint(
+                point.table_uuid, at.snapshot_id, at.snapshot_uuid, epoch=point.epoch, schema_id=point.schema_id
+            )
         moved.append(point)
     return moved
 
@@ -178,3 +181,29 @@ def test_control_without_leaving_out_what_was_received_rows_come_twice(
     monkeypatch.setattr(TablesFollower, "_without_received", lambda self, uuid, batches: batches)
     rest = [row for each in follow(open_at(catalog, "from-timestamp", at), latest) for row in rows_of(each)]
     assert rest == expected
+
+
+def test_a_reader_goes_on_with_the_columns_that_it_began_with(catalog: Catalog) -> None:
+    make_history(catalog)
+    begun = open_at(catalog, "latest")
+    begun.follower.close()
+    for name in NAMES:
+        catalog.table(name).alter(columns=[AddColumn("added", pa.int32(), first=True)])
+    catalog.table(NAMES[1]).alter(columns=[RenameColumn("t", "text")])
+    row = pa.table({"id": pa.array([1], pa.int32()), "name": ["a"]})
+    catalog.table(NAMES[0]).upsert(row, fill_missing=True)
+    catalog.table(NAMES[1]).append(pa.table({"n": [1], "text": ["a"]}), fill_missing=True)
+    latest = [catalog.table(name).info.latest_snapshot_id for name in NAMES]
+
+    def show(points: Sequence[ResumePoint]) -> dict[str, list[str]]:
+        found = (progress.batch for progress in follow(open_at(catalog, "latest", points), latest))
+        return {batch.table: batch.data.schema.names for batch in found if batch is not None}
+
+    assert show(begun.points) == {NAMES[0]: ["id", "name", "price", "_row_kind"], NAMES[1]: ["n", "t"]}
+    without = [replace(point, schema_id=None) for point in begun.points]
+    assert show(without) == {
+        NAMES[0]: ["added", "id", "name", "price", "_row_kind"],
+        NAMES[1]: ["added", "n", "text"],
+    }
+    with pytest.raises(InvalidArgument, match="has no schema 7"):
+        open_at(catalog, "latest", [replace(point, schema_id=7) for point in begun.points])

@@ -98,14 +98,14 @@ def test_the_table_is_changed_while_the_tasks_run(
 ) -> None:
     table = make(make_table, "lookup")
     table.write(rows("+I 1|1|1", "+I 1|2|1"))
-    run = table_write._run
+    run = table_write.write_rows
 
     def slow(*arguments: Any) -> Any:
         written = run(*arguments)
         table.write(rows("-D 1|1|0", "+I 1|3|1"))
         return written
 
-    monkeypatch.setattr(table_write, "_run", slow)
+    monkeypatch.setattr(table_write, "write_rows", slow)
     by_function(frame_of(spark, ("+U 1|1|3", "+U 1|2|3")), table)
     assert sorted(emitted(table, 2)) == ["+I 1|1|3", "+U 1|2|3", "-U 1|2|1"]
     assert replayed(table) == shown(table)

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from lakelog.errors import FILE_MISSING, HistoryDiverged, InvalidArgument, SnapshotExpired
 from lakelog.sdk.catalog import Catalog
-from lakelog.spark.java import stream_calls, table_stream
+from lakelog.spark.java import compiling, stream_calls, table_stream
 from lakelog.spark.task_errors import find_lakelog_error, find_unreadable_file
 from tests.integration.spark.expiring import expire
 from tests.integration.spark.spark_tables import MakeTable
@@ -49,7 +49,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def by_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """Streams as PySpark makes them, until the patch is undone."""
     with monkeypatch.context() as patch:
-        patch.setattr(table_stream, "_replacer", lambda _: None)
+        patch.setattr(table_stream, "stream_replacer", lambda _: None)
         yield patch
 
 
@@ -180,7 +180,7 @@ def test_a_checkpoint_goes_from_python_to_java_and_back(
         table.append(put(number))
         with monkeypatch.context() as patch:
             if number % 2 == 0:
-                patch.setattr(table_stream, "_replacer", lambda _: None)
+                patch.setattr(table_stream, "stream_replacer", lambda _: None)
             query = StreamQuery(spark, table.name, tmp_path, scan__snapshot_id="1")
             shown.append([row["k"] for row in query.rows()])
         if number == 3:
@@ -237,9 +237,10 @@ def test_a_spark_with_other_classes_reads_through_python(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     other = tmp_path / "Other.java"
-    other.write_text(table_stream.SOURCE.read_text().replace("ParquetScanBuilder", "ParquetScanMaker"))
-    monkeypatch.setattr(table_stream, "SOURCE", other)
-    monkeypatch.setattr(table_stream, "_compile", table_stream._compile.__wrapped__)
+    source = compiling.SOURCES.joinpath("TableStream.java").read_text()
+    other.write_text(source.replace("ParquetScanBuilder", "ParquetScanMaker"))
+    monkeypatch.setattr(compiling, "SOURCES", tmp_path)
+    monkeypatch.setattr(compiling, "_make_replacer", compiling._make_replacer.__wrapped__)
     table = make_table(SCHEMA)
     table.append(put(1))
     assert StreamQuery(spark, table.name, tmp_path / "state", scan__snapshot_id="1").rows() == [{"k": 1, "v": 0}]

@@ -112,8 +112,8 @@ def test_a_commit_that_is_refused(spark: SparkSession, make_table: MakeTable, mo
         installation_of(spark).metastore.abandon_attempt(arguments[2].attempt_id)
         return found
 
-    run = table_write._run
-    monkeypatch.setattr(table_write, "_run", drop_attempt)
+    run = table_write.write_rows
+    monkeypatch.setattr(table_write, "write_rows", drop_attempt)
     with pytest.raises(LakelogError):
         lakelog.spark.write(spark.range(100).selectExpr("id k", "1 v"), table.name)
     assert table.snapshots().num_rows == 0

@@ -155,9 +155,9 @@ def test_a_table_is_made_of_a_query(session: SqlSession, files: Path) -> None:
         1,
     )
     assert rows(session, "DESCRIBE notes") == [
-        ("id", "BIGINT", True, None, None, None),
-        ("day", "DATE", True, None, None, None),
-        ("note", "STRING", True, None, None, None),
+        ("id", "BIGINT", True, None, None, None, None),
+        ("day", "DATE", True, None, None, None, None),
+        ("note", "STRING", True, None, None, None, None),
     ]
     session.execute(
         "CREATE TABLE keyed PRIMARY KEY (DAY, id) PARTITIONED BY (day) COMMENT 'all' WITH ('bucket' = '2') "

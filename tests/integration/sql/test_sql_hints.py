@@ -72,7 +72,7 @@ def test_an_insert_reads_with_options(filled: SqlSession) -> None:
         (f"SELECT * FROM t VERSION AS OF 1 {FIRST}", ["character 33", "directly follow"]),
         (f"SELECT * FROM t WHERE id > 1 {FIRST}", ["character 30", "directly follow"]),
         (f"WITH q AS (SELECT 1) SELECT * FROM q {FIRST}", ["directly follow"]),
-        (f"SELECT * FROM t$files {FIRST}", ["t$files", "takes no options"]),
+        (f"SELECT * FROM t$tags {FIRST}", ["t$tags", "only the present state"]),
         ("SELECT * FROM t /*+ BROADCAST(t) */", ["character 17", "OPTIONS("]),
         ("SELECT * FROM t /*+ OPTIONS('a' = '1'), OPTIONS('b' = '2') */", ["Give one OPTIONS"]),
         ("INSERT INTO /*+ OPTIONS('if-snapshot' = '2') */ t VALUES (1)", ["character 13", "Leave it out"]),

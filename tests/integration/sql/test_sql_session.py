@@ -47,10 +47,10 @@ def test_tables(session: SqlSession) -> None:
     assert session.execute(ORDERS).message == "Table shop.orders created."
     assert rows(session, "SHOW TABLES") == rows(session, "SHOW TABLES IN shop") == [("orders",)]
     assert rows(session, "DESCRIBE orders") == [
-        ("id", "BIGINT", False, 2, None, None),
-        ("dt", "STRING", False, 1, 1, None),
-        ("price", "DECIMAL(10,2)", True, None, None, "in euros"),
-        ("rating", "DOUBLE", True, None, None, None),
+        ("id", "BIGINT", False, 2, None, None, None),
+        ("dt", "STRING", False, 1, 1, None, None),
+        ("price", "DECIMAL(10,2)", True, None, None, None, "in euros"),
+        ("rating", "DOUBLE", True, None, None, None, None),
     ]
     session.execute("ALTER TABLE orders SET ('file.compression' = 'lz4')")
     assert rows(session, "SELECT * FROM orders$options ORDER BY key") == [("bucket", "2"), ("file.compression", "lz4")]
@@ -187,6 +187,20 @@ def test_overwrites(session: SqlSession) -> None:
     assert rows(session, "SELECT a FROM flat") == [(12,)]
     with pytest.raises(InvalidArgument, match=r"no partition column.*these are dt"):
         session.execute("INSERT OVERWRITE orders PARTITION (id = 1) VALUES ('a', 1, 1)")
+
+
+def test_default_is_what_the_column_says(session: SqlSession) -> None:
+    session.execute("CREATE TABLE d (id INT NOT NULL, n INT DEFAULT 7, t STRING DEFAULT 'x', at TIMESTAMP)")
+    session.execute("ALTER TABLE d ALTER COLUMN at SET DEFAULT TIMESTAMP '2013-05-06 07:08:09'")
+    session.execute("INSERT INTO d VALUES (1, DEFAULT, DEFAULT, DEFAULT), (2, NULL, NULL, NULL)")
+    session.execute("INSERT INTO d (id, t) VALUES (3, DEFAULT), (4, 'y')")
+    session.execute("INSERT INTO d (id) SELECT id + 4 FROM d WHERE id = 1")
+    found = [(*row[:3], row[3] and str(row[3])[:19]) for row in rows(session, "SELECT * FROM d ORDER BY id")]
+    at = "2013-05-06 07:08:09"
+    assert found == [(1, 7, "x", at), (2, None, None, None), (3, 7, "x", at), (4, 7, "y", at), (5, 7, "x", at)]
+    session.execute("ALTER TABLE d ALTER COLUMN n DROP DEFAULT")
+    with pytest.raises(InvalidArgument, match=r"leaves out n of shop\.d\. Name all columns without a default"):
+        session.execute("INSERT INTO d (id) VALUES (1)")
 
 
 def test_inserts_into_a_partition(session: SqlSession) -> None:

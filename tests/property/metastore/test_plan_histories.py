@@ -21,6 +21,7 @@ from lakelog.format.commit.request import (
     RestoreState,
 )
 from lakelog.format.tables.files import ColumnStatistics
+from lakelog.format.tables.packed_statistics import PackedStatistics
 from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
 from lakelog.format.tables.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
 from lakelog.format.tables.snapshot import SnapshotKind
@@ -130,6 +131,8 @@ class Question:
     buckets: tuple[int, ...]
     bounds: tuple[int | None, int | None]
     predicate: Predicate | None
+    levels: tuple[int, ...] = ()
+    with_statistics: bool = False
 
 
 questions = st.builds(
@@ -140,6 +143,8 @@ questions = st.builds(
     st.one_of(st.just(()), st.lists(st.integers(0, BUCKETS - 1), min_size=1, max_size=2, unique=True).map(tuple)),
     st.tuples(st.one_of(st.none(), st.integers(0, 15)), st.one_of(st.none(), st.integers(15, 30))),
     st.one_of(st.none(), predicates),
+    st.one_of(st.just(()), st.lists(st.integers(0, 3), min_size=1, max_size=2, unique=True).map(tuple)),
+    st.booleans(),
 )
 
 
@@ -278,6 +283,8 @@ class History:
             partitions=tuple(day(value) for value in question.days),
             first_key=None if question.bounds[0] is None else key(question.bounds[0]),
             last_key=None if question.bounds[1] is None else key(question.bounds[1]),
+            levels=() if question.span is not None else question.levels,
+            with_statistics=question.with_statistics,
         )
         candidates = model.live(latest)
         if question.span is not None and latest:
@@ -296,6 +303,7 @@ class History:
             entries = read_entries(chunk.entries).to_pylist()
             keys = [(e["partition"], e["bucket"], e["order_snapshot"], e["order_ordinal"]) for e in entries]
             assert keys == sorted(keys), "a chunk is in the order of a plan"
+            assert all(("statistics" in e) == question.with_statistics for e in entries)
             for e in entries:
                 per_bucket.setdefault((e["partition"], e["bucket"]), []).append(
                     (e["order_snapshot"], e["order_ordinal"])
@@ -321,6 +329,9 @@ class History:
                 )
                 assert (row["partition"], row["bucket"]) == (day(known.day), known.bucket)
                 assert (row["level"], row["row_count"]) == (known.level, len(known.values))
+                if question.with_statistics:
+                    (of_id,) = PackedStatistics(row["statistics"])  # type: ignore[arg-type]
+                    assert (of_id.min_value, of_id.max_value) == (key(min(known.values)), key(max(known.values)))
 
     @staticmethod
     def is_wanted(f: ModelFile, question: Question) -> bool:
@@ -328,6 +339,7 @@ class History:
         return (
             (not question.days or f.day in question.days)
             and (not question.buckets or f.bucket in question.buckets)
+            and (not question.levels or question.span is not None or f.level in question.levels)
             and (first is None or max(f.values) >= first)
             and (last is None or min(f.values) <= last)
             and (question.predicate is None or any(holds(question.predicate, f.day, value) for value in f.values))
@@ -366,6 +378,7 @@ def _small_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a history of some files has chunks of several parts, merged and unmerged ranges."""
     monkeypatch.setattr("metastore.plans.planning._MAX_ROW_PLAN_FILES", -1)
     monkeypatch.setattr("metastore.plans.parts.MAX_ENTRIES", 3)
+    monkeypatch.setattr("metastore.plans.parts.MAX_ENTRIES_WITH_STATISTICS", 2)
     monkeypatch.setattr("metastore.plans.packing.MAX_ENTRIES", 2)
     monkeypatch.setattr("metastore.plans.packing.MAX_RANGE_ENTRIES", 8)
     monkeypatch.setattr("metastore.plans.packing.MAX_STEP_FILES", 12)

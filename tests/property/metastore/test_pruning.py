@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from lakelog.format.keys.encoding import encode_values
 from lakelog.format.tables.files import ColumnStatistics
-from lakelog.format.tables.packed_statistics import encode_statistics
+from lakelog.format.tables.packed_statistics import decode_column, encode_statistics
 from lakelog.format.tables.predicate import AllOf, AnyOf, Comparison, Operator, Predicate
 from lakelog.format.tables.prune import may_match
-from metastore.plans.statistics import decode_column
 
 Row = tuple[float | None, str | None]
 TYPES = {1: pa.float64(), 2: pa.string()}

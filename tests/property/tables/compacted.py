@@ -66,7 +66,7 @@ class CompactedHistory(History):
             self.vectors += bool(request.changes[0].groups[0].vector_files)
             before = self.model.snapshots[-1]
             self.model.snapshots.append(
-                SnapshotModel("COMPACT", before.rows, [], [], set(), None, 0, before.watermark, {})
+                SnapshotModel("COMPACT", self.model.rows(), [], [], set(), None, 0, before.watermark, {})
             )
 
 

@@ -51,6 +51,10 @@ class RolledBackHistory(CompactedHistory):
         """Snapshots that can be tagged and rolled back to."""
         return [*range(1, len(self.model.snapshots) + 1)]
 
+    def rows_now(self, snapshot_id: int) -> list[Row]:
+        """The rows of a snapshot, with the columns that the table has now."""
+        return self.model.snapshots[snapshot_id - 1].rows
+
     def _note_states(self) -> None:
         self._states += [list(self.model.records)] * (len(self.model.snapshots) - len(self._states))
 
@@ -71,7 +75,7 @@ class RolledBackHistory(CompactedHistory):
             model.done.setdefault(writer, {})[identifier] = result.snapshot_id
         if result.snapshot_id is None:
             # All of its files were there; compactions may have begun and been undone since.
-            assert sorted_rows(model.rows()) == sorted_rows(model.snapshots[snapshot_id - 1].rows)
+            assert sorted_rows(model.rows()) == sorted_rows(self.rows_now(snapshot_id))
             return
         self.rollbacks += 1
         assert result.snapshot_id == len(model.snapshots) + 1

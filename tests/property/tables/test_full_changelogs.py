@@ -24,6 +24,7 @@ from lakelog.format.commit import rebase as commit_rebase
 from lakelog.format.commit.request import BucketRef, CommitRequest
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.tables.plan import AtSnapshot, PlanRequest
+from lakelog.format.types.column_changes import AddColumn, ColumnChange, DropColumn, WidenColumn
 from lakelog.reads.scan_planning import plan_scan
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
@@ -47,6 +48,7 @@ SCHEMA = pa.schema(
         pa.field("seq", pa.int64()),
     ]
 )
+WIDE = pa.decimal128(38, 2)
 DEDUPLICATE = "changelog-producer.row-deduplicate"
 PRODUCER = {"changelog-producer": "full-compaction"}
 OPTIONS: list[dict[str, str]] = [
@@ -147,6 +149,8 @@ class History:
             self.table.rollback_to(self.random.randrange(self._latest()) + 1)
         elif what < 0.62:
             self._alter()
+        elif what < 0.66:
+            self._alter_columns()
         elif what < 0.7:
             rewritten = rewrite_some(self.table, self.random)
             if rewritten is not None:
@@ -235,6 +239,17 @@ class History:
                     raise
         else:
             self.table.alter(set=PRODUCER | {"num-levels": str(self.random.randrange(3, 8))})
+
+    def _alter_columns(self) -> None:
+        """Values stay equal, whatever becomes of their types; and so does what rows of before show."""
+        types = {field.name: field.type for field in self.table._refresh().schema.arrow}
+        name = self.random.choice(("v", "seq", "c"))
+        change: ColumnChange = AddColumn("c", pa.int32(), default=self.random.randrange(9))
+        if name != "c" and types[name] != WIDE:
+            change = WidenColumn(name, WIDE)
+        elif "c" in types:
+            change = DropColumn("c")
+        self.table.alter(columns=[change])
 
     def _buckets(self) -> list[BucketRef]:
         """All that have files, or had some that were told."""

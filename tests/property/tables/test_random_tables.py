@@ -13,6 +13,7 @@ import pytest
 from lakelog.sdk.catalog import Catalog
 from tests.support.random_tables.history import History
 from tests.support.random_tables.keyed_changes import check_keyed_changes
+from tests.support.random_tables.system_tables import check_system_tables
 
 TABLES = int(os.environ.get("LAKELOG_RANDOM_TABLES", "12"))
 FIRST_SEED = int(os.environ.get("LAKELOG_RANDOM_SEED", "1"))
@@ -51,3 +52,4 @@ def _run(catalog: Catalog, seed: int) -> None:
     history.check_order()
     history.check_changes()
     check_keyed_changes(history, 6)
+    check_system_tables(history, 4)

@@ -18,6 +18,7 @@ from lakelog.embedded.stack import EmbeddedStack
 from lakelog.results import WriteResult
 from lakelog.sdk.catalog import Catalog
 from lakelog.spark.types import to_spark_schema
+from tests.property.tables.altered import AlteredHistory
 from tests.property.tables.compacted import CompactedHistory
 from tests.support.random_tables.history import History
 from tests.support.random_tables.keyed_changes import check_keyed_changes
@@ -94,6 +95,10 @@ class CompactedSparkHistory(SparkHistory, CompactedHistory):
     """One of a table whose files are put together in between."""
 
 
+class AlteredSparkHistory(SparkHistory, AlteredHistory):
+    """One of a table whose columns change in between."""
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + TABLES))
 def test_a_table_of_spark_shows_what_lists_show(spark: SparkSession, stack: EmbeddedStack, seed: int) -> None:
@@ -133,4 +138,18 @@ def test_a_compacted_table_shows_the_same(spark: SparkSession, stack: EmbeddedSt
             history.step()
         history.check_newest()
         history.check_reads(6)
+        check_keyed_changes(history, 4)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", range(FIRST_SEED + 3000, FIRST_SEED + 3000 + TABLES))
+def test_a_table_whose_columns_change_shows_the_same(spark: SparkSession, stack: EmbeddedStack, seed: int) -> None:
+    with lakelog.connect(stack.target) as catalog:
+        catalog.create_database("sparkrandom", if_not_exists=True)
+        history = AlteredSparkHistory(spark, catalog, f"sparkrandom.a{seed}", seed)
+        for _ in range(10):
+            history.step()
+        history.check_newest()
+        history.check_reads(8)
+        history.forget_then()
         check_keyed_changes(history, 4)

@@ -75,7 +75,7 @@ def make_change(table: TableInfo, files: Sequence[DataFile] = (), **changes: Any
     fields: dict[str, Any] = {
         "table_uuid": table.table_uuid,
         "kind": SnapshotKind.APPEND,
-        "schema_id": 0,
+        "schema_id": files[0].schema_id if files else table.schema.schema_id,
         "bucket_count": buckets,
         "add_files": tuple(files),
     }
@@ -99,6 +99,7 @@ def append(
 ) -> CommitResult:
     """Stages an attempt and appends a file for each letter of `names`."""
     attempt = metastore.stage_attempt([table.table_uuid], writer).attempt_id
+    changes = {"schema_id": table.schema.schema_id, **changes}
     files = [make_file(attempt, name, **changes) for name in names]
     change = make_change(table, files, changelog=changelog)
     return metastore.commit(CommitRequest(writer, identifier, (change,), attempt))

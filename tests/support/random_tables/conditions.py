@@ -52,13 +52,21 @@ def draw_condition(random: Random, columns: Sequence[TableColumn], rows: Sequenc
 def _operand(random: Random, column: TableColumn) -> tuple[str, Callable[[Row], Any] | None]:
     if column.type.literal is not None:
         return _quoted(column.name), lambda row: row[column.name]
-    if pa.types.is_struct(column.type.data_type) and column.type.data_type.field(0).name == "a":
-        child = random.choice("ab")
+    children = _comparable_children(column.type.data_type) if pa.types.is_struct(column.type.data_type) else []
+    if children:
+        child = random.choice(children)
         return (
             f"{_quoted(column.name)}.{child}",
             lambda row: None if row[column.name] is None else row[column.name][child],
         )
     return "", None
+
+
+def _comparable_children(data_type: pa.StructType) -> list[str]:
+    """Numbers called `a` and texts called `b`; columns can change."""
+    is_known = {"a": pa.types.is_integer, "b": pa.types.is_string}
+    fields = [data_type.field(place) for place in range(data_type.num_fields)]
+    return [field.name for field in fields if field.name in is_known and is_known[field.name](field.type)]
 
 
 def _on_values(

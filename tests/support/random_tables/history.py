@@ -49,6 +49,8 @@ class History(TableForm):
             self.keeps_first,
         )
         self.identifiers = {"w1": 0, "w2": 0}
+        # Of columns with a default, what a write stores that leaves them out.
+        self.defaults: Row = {}
 
     def __repr__(self) -> str:
         return f"{self.table!r} with {self.options}"
@@ -110,6 +112,10 @@ class History(TableForm):
             kinds = [row[self.kind_column] if self.kind_column else "+I" for row in rows]
         return [Record(row, kind) for row, kind in zip(rows, kinds, strict=True)]
 
+    def always_given(self) -> set[str]:
+        """Columns that a write never leaves out, though they take NULL."""
+        return set()
+
     def _as_input(self, data: pa.Table) -> Any:
         """The same rows in another form."""
         random = self.random
@@ -118,7 +124,8 @@ class History(TableForm):
             column = self.by_name.get(name)
             if column is None:
                 continue
-            if column.nullable and data.num_rows == data.column(name).null_count and random.random() < 0.5:
+            left_out = column.nullable and name not in self.always_given()
+            if left_out and data.num_rows == data.column(name).null_count and random.random() < 0.5:
                 names.remove(name)
             elif column.type.also and random.random() < 0.3:
                 wanted = random.choice(column.type.also)
@@ -147,7 +154,7 @@ class History(TableForm):
         for name in self.sequence:
             # Deletes without a value are refused; those among rows of all kinds have the lowest one.
             data = data.filter(data.column(name).is_valid())
-        rows = [dict.fromkeys(self.by_name) | row for row in data.to_pylist()]
+        rows = [dict.fromkeys(self.by_name) | self.defaults | row for row in data.to_pylist()]
         records = self._records(rows, ["-D"] * len(rows))
         self._commit(lambda more: self.send("delete", data, more), records, None)
 
@@ -261,10 +268,14 @@ class History(TableForm):
         for _ in range(count):
             snapshots = self.model.snapshots
             snapshot_id = self.random.choice((None, self.random.randrange(len(snapshots)) + 1)) if snapshots else None
-            rows = snapshots[snapshot_id - 1].rows if snapshot_id else self.model.rows()
-            names = self.random.sample([*self.by_name], self.random.randrange(len(self.by_name) + 1))
-            condition = draw_condition(self.random, self.columns, rows)
-            self._check_state(snapshot_id, names if self.random.random() < 0.7 else None, condition)
+            self.check_read(snapshot_id)
+
+    def check_read(self, snapshot_id: int | None) -> None:
+        """A random read of a snapshot, or of the newest."""
+        rows = self.model.snapshots[snapshot_id - 1].rows if snapshot_id else self.model.rows()
+        names = self.random.sample([*self.by_name], self.random.randrange(len(self.by_name) + 1))
+        condition = draw_condition(self.random, self.columns, rows)
+        self._check_state(snapshot_id, names if self.random.random() < 0.7 else None, condition)
 
     def check_times(self) -> None:
         """A read at a time is one of the newest snapshot by then."""
@@ -308,7 +319,8 @@ class History(TableForm):
         for rows in (found, self.model.rows()):
             groups: dict[str, list[str]] = {}
             for row in rows:
-                groups.setdefault(self._partition(row) + repr(row[self.bucket_key[0]]), []).append(repr(row))
+                bucket = self._partition(row) + repr(row[self.bucket_key[0]])
+                groups.setdefault(bucket, []).append(repr(sorted(row.items())))
             if rows is found:
                 read = groups
         assert read == groups

@@ -103,7 +103,8 @@ def test_describe_shows_columns_options_and_size(lake: Lake) -> None:
     assert document["bytes"] == 3072
     assert document["committed_at"] == "2013-01-01T10:00:02.000Z"
     assert document["columns"][0] == {
-        "name": "id", "type": "BIGINT", "nullable": False, "primary_key": 1, "partition": None, "comment": "",
+        "name": "id", "type": "BIGINT", "nullable": False, "primary_key": 1, "partition": None, "default": None,
+        "comment": "",
     }  # fmt: skip
 
 

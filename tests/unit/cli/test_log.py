@@ -11,7 +11,7 @@ import pytest
 from lakelog.format.log.state import LogInfo, PublishState
 from lakelog.format.tables.table import TableName
 from lakelog.log.tally import LogFindings
-from lakelog.sdk.maintenance.log_status import LogStatus
+from lakelog.system_tables.metadata.log_status import LogStatus
 from tests.unit.cli.fakes import Lake
 
 INFO = LogInfo("a" * 32, TableName("shop", "orders"), "shop_orders", "id", 2, 5, False, {"log.system": "kafka"})

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from lakelog.client.connection.plan_assembly import ORDER, assemble_files
 from lakelog.errors import DataCorrupted
-from lakelog.format.tables.files import FILE_SCHEMA
+from lakelog.format.tables.files import FILE_SCHEMA, STATISTICS_FIELD
 
 Row = tuple[int, bytes, int, int, int]
 
@@ -60,3 +60,10 @@ def test_a_damaged_chunk_is_named(damaged: bytes) -> None:
     good = chunk([(1, b"", 0, 1, 0)])
     with pytest.raises(DataCorrupted, match=rf"Chunk 1 of the plan \({len(damaged)} bytes\)"):
         assemble_files([(good, ()), (damaged, ())])
+
+
+def test_statistics_of_a_metastore_that_sends_none() -> None:
+    """An earlier version does not know the request."""
+    files = assemble_files([(chunk([(1, b"", 0, 0, 0)]), ())], with_statistics=True)
+    assert files.column("statistics").to_pylist() == [None]
+    assert files.schema.equals(FILE_SCHEMA.append(STATISTICS_FIELD))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.demo.events import KEY, SCHEMA, make_events
+from lakelog.demo.events import KEY, LATE_COLUMN, LATE_SINCE, SCHEMA, make_events
 from lakelog.demo.expected import Totals, expected_totals, totals_of
 from lakelog.demo.folder import make_fresh_folder
 from lakelog.errors import AlreadyExists
@@ -80,3 +80,12 @@ def test_a_demos_folder_is_recreated(tmp_path: Path) -> None:
     folder = make_fresh_folder(tmp_path / "demo")
     (folder / "old").write_text("gone", encoding="utf-8")
     assert not (make_fresh_folder(folder) / "old").exists()
+
+
+def test_a_column_comes_in_the_middle_of_the_year() -> None:
+    days = [LATE_SINCE - dt.timedelta(1), LATE_SINCE]
+    later = flights().slice(0, 2).set_column(0, "flight_date", pa.array(days, pa.date32()))
+    events = dict(make_events(later.append_column(LATE_COLUMN.name, pa.array([800, 900], pa.int32()))))
+    assert events[days[0]].schema == SCHEMA
+    assert events[days[1]].schema.names == [*SCHEMA.names, LATE_COLUMN.name]
+    assert events[days[1]].column(LATE_COLUMN.name).to_pylist() == [900] * events[days[1]].num_rows

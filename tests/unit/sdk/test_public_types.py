@@ -28,6 +28,8 @@ _CLASSES = (
     lakelog.Snapshot,
     lakelog.SqlResult,
     lakelog.StreamBatch,
+    lakelog.SystemScan,
+    lakelog.SystemTable,
     lakelog.Transaction,
     TransactionTable,
     Consumers,

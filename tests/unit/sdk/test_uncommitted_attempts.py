@@ -28,6 +28,7 @@ class _Metastore:
     states: dict[str, AttemptState] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)
     latest: int = 0
+    table: TableInfo = TABLE
 
     def find_attempts(self, _table_uuid: str, attempt_ids: Sequence[str]) -> dict[str, SentAttempt]:
         return {
@@ -36,7 +37,7 @@ class _Metastore:
         }
 
     def get_table_by_uuid(self, _table_uuid: str) -> TableInfo:
-        return TABLE
+        return self.table
 
     def list_latest(self, _table_uuids: Sequence[str]) -> Any:
         return [make_snapshot(self.latest)]
@@ -55,7 +56,7 @@ def metastore() -> _Metastore:
 
 @pytest.fixture
 def attempts(metastore: _Metastore) -> OpenAttempts:
-    return OpenAttempts(cast("Metastore", metastore), TABLE, counts=True)
+    return OpenAttempts(cast("Metastore", metastore), TABLE, 0, counts=True)
 
 
 def pick(attempts: OpenAttempts, *rows: tuple[str, int]) -> dict[str, list[int]]:
@@ -74,6 +75,17 @@ def test_only_attempts_that_are_open_are_emitted(metastore: _Metastore, attempts
     assert pick(attempts, (FIRST, 0), (SECOND, 0)) == {}
 
 
+@pytest.mark.parametrize("schema_id", [0, 1])
+def test_in_an_altered_table_only_attempts_opened_since_are_emitted(metastore: _Metastore, schema_id: int) -> None:
+    """An earlier one may send records with other columns."""
+    table = replace(TABLE, schema=replace(SCHEMA, schema_id=schema_id))
+    metastore.table = table
+    attempts = OpenAttempts(cast("Metastore", metastore), table, 0, counts=True)
+    assert (pick(attempts, (FIRST, 0)) == {}) is bool(schema_id)
+    since = OpenAttempts(cast("Metastore", metastore), table, -300_000, counts=True)
+    assert pick(since, (FIRST, 0)) == {FIRST: [0]}
+
+
 def test_what_was_given_up_is_known_at_once(metastore: _Metastore, attempts: OpenAttempts) -> None:
     pick(attempts, (FIRST, 0), (SECOND, 0))
     metastore.states = {FIRST: AttemptState.ABORTED}
@@ -82,7 +94,7 @@ def test_what_was_given_up_is_known_at_once(metastore: _Metastore, attempts: Ope
 
 @pytest.fixture
 def keyed(metastore: _Metastore) -> OpenAttempts:
-    return OpenAttempts(cast("Metastore", metastore), TABLE, counts=False)
+    return OpenAttempts(cast("Metastore", metastore), TABLE, 0, counts=False)
 
 
 def test_what_a_silent_writer_sent_is_given_up_until_it_is_heard_of_again(

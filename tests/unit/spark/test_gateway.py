@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 
 from lakelog.client.connection import channels
 from lakelog.errors import InternalError
-from lakelog.spark import installation
-from lakelog.spark.installation import install
+from lakelog.spark import installing
+from lakelog.spark.installing import install
 from lakelog.spark.session import gateway
 from lakelog.spark.session.gateway import (
     PORT_VARIABLE,
@@ -177,9 +177,9 @@ def test_java_that_was_forked_beside_an_open_channel_is_reported(opened: str, mo
 def test_installing_says_where_java_was_forked_beside_an_open_channel(
     dangerous: bool, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
-    monkeypatch.setattr(installation, "was_forked_beside_channels", lambda: dangerous)
-    for name in ("_check_session", "register_data_source", "mark_streams"):
-        monkeypatch.setattr(installation, name, lambda *args: None)
+    monkeypatch.setattr(installing, "was_forked_beside_channels", lambda: dangerous)
+    for name in ("_check_session", "_install_source", "register_data_source", "mark_streams"):
+        monkeypatch.setattr(installing, name, lambda *args: None)
     install(cast(SparkSession, SimpleNamespace(conf=SimpleNamespace(set=lambda key, value: None))), "localhost:1")
     said = [str(warning.message) for warning in recwarn if "JAVA_GATEWAY_EXITED" in str(warning.message)]
     assert len(said) == dangerous

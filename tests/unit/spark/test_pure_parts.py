@@ -17,7 +17,7 @@ from lakelog.errors import DataCorrupted, InvalidArgument, LakelogError
 from lakelog.format.filter.condition import parse_filter
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.spark.batch.live_rows import _chunks, spark_location, split_by_size
-from lakelog.spark.batch.table_read import _translate
+from lakelog.spark.batch.table_read import _translate_filter
 from lakelog.spark.executor.write import pack_indices
 from lakelog.spark.planning import _depends_on_zone, _parse
 from lakelog.spark.source.data_source import LakelogSource
@@ -153,8 +153,8 @@ def test_conditions_that_a_time_zone_changes(condition: str, depends: bool) -> N
     )
     assert _depends_on_zone(condition, parse_filter(condition, schema)) is depends
     table = TableSchema(0, assign_field_ids(schema))
-    assert (_parse(condition, table, "Europe/Berlin", False) is None) is depends
-    assert _parse(condition, table, "UTC", False) is not None
+    assert (_parse(condition, table.arrow, "Europe/Berlin", False) is None) is depends
+    assert _parse(condition, table.arrow, "UTC", False) is not None
 
 
 def test_the_id_in_a_checkpoint(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_data_source_reports_errors_without_the_way_they_took() -> None:
 
 def test_what_spark_says_of_a_filter_is_reported_without_its_plan() -> None:
     plan = "[UNRESOLVED_COLUMN] The column `nope` is unknown. SQLSTATE: 42703; line 1 pos 0;\n'Filter\n+- Relation"
-    reported = _translate(AnalysisException(plan), "nope > 1", "shop.t")
+    reported = _translate_filter(AnalysisException(plan), "shop.t")
     assert str(reported) == (
         "The filter of shop.t is not possible: [UNRESOLVED_COLUMN] The column `nope` is unknown. SQLSTATE: 42703; "
         "line 1 pos 0."

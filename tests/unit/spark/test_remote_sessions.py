@@ -10,7 +10,7 @@ import pytest
 import lakelog.spark
 from compactor.config import parse_config
 from lakelog.errors import InvalidArgument
-from lakelog.spark import installation
+from lakelog.spark import installing
 from lakelog.spark.session.remote import NOT_IN_CONNECT, make_remote_connection
 
 
@@ -36,7 +36,7 @@ class Remote:
 
 @pytest.fixture
 def remote(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(installation, "mark_remote_streams", lambda: None)
+    monkeypatch.setattr(installing, "mark_remote_streams", lambda: None)
     return Remote()
 
 

@@ -50,6 +50,9 @@ class Reader:
     def reportLatestOffset(self) -> None:  # noqa: N802
         return None
 
+    def reads_natively(self, schema_ids: set[int]) -> bool:
+        return schema_ids == {0}
+
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Any]:
         first, last = start["snapshot"], end["snapshot"]
         self.planned.append((first, last))

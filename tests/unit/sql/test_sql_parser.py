@@ -9,22 +9,28 @@ from lakelog.errors import InvalidArgument
 from lakelog.sql import parse_statement
 from lakelog.sql.statements import (
     AlterOptions,
+    ChangedTable,
     CreateDatabase,
     CreateTable,
     CreateTableAs,
+    Delete,
     DescribeTable,
     DropDatabase,
     DropTable,
     Insert,
+    Merge,
     Name,
     Query,
     ShowCreateTable,
     ShowDatabases,
     ShowTables,
     Statement,
+    Truncate,
+    Update,
     UseDatabase,
     Values,
 )
+from lakelog.writes.row_changes.clauses import ColumnDefault, when_matched, when_not_matched, when_not_matched_by_source
 
 
 @pytest.mark.parametrize(
@@ -163,15 +169,29 @@ def test_inserts() -> None:
         ("SHOW COLUMNS IN t", 6, ["DESCRIBE"]),
         ("SHOW DATABASES; SHOW TABLES", 17, ["one statement at a time"]),
         ("DROP TABLE a.b.c.d", 17, ["three parts"]),
-        ("ALTER TABLE t ADD COLUMN a INT", 15, ["Only options", "SET"]),
+        ("ALTER TABLE t FOO", 15, ["ADD, DROP, RENAME or ALTER COLUMN", "SET"]),
         ("ALTER TABLE t SET (a = 'b')", 20, ["key of an option is written in single quotes"]),
         ("ALTER TABLE t SET ('a' = 4)", 26, ["value of an option is written in single quotes"]),
         ("ALTER TABLE t SET ('a' = 'b', 'a' = 'c')", 31, ["'a' is given twice"]),
         ("DESCRIBE EXTENDED t", 10, ["leave this word out"]),
-        ("DELETE FROM t WHERE id = 1", 1, ["table.delete(keys)"]),
-        ("UPDATE t SET a = 1", 1, ["table.upsert(rows)"]),
-        ("MERGE INTO t", 1, ["table.upsert(rows)"]),
-        ("TRUNCATE TABLE t", 1, ["table.overwrite"]),
+        ("DELETE t WHERE id = 1", 8, ["'FROM' is expected"]),
+        ("DELETE FROM t WHERE", 20, ["A condition is expected"]),
+        ("DELETE FROM t USING u WHERE t.id = u.id", 15, ["MERGE INTO"]),
+        ("DELETE FROM t WHERE id = 1; SELECT 1", 29, ["one statement at a time"]),
+        ("UPDATE t", 9, ["'SET' is expected"]),
+        ("UPDATE t SET a", 15, ["'=' is expected"]),
+        ("UPDATE t SET a =", 17, ["A value is expected"]),
+        ("UPDATE t SET a = 1, a = 2", 21, ["has a value already"]),
+        ("UPDATE t SET a.b = 1", 14, ["whole columns"]),
+        ("UPDATE t SET a = 1 FROM u", 20, ["MERGE INTO"]),
+        ("MERGE t", 7, ["'INTO' is expected"]),
+        ("MERGE INTO t USING (SELECT 1) ON a = b WHEN MATCHED THEN DELETE", 31, ["needs a name"]),
+        ("MERGE INTO t USING u ON t.a = u.a", 34, ["needs a WHEN"]),
+        ("MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN INSERT *", 53, ["UPDATE SET or DELETE"]),
+        ("MERGE INTO t USING u ON t.a = u.a WHEN MATCHED DELETE", 48, ["'THEN' is expected"]),
+        ("MERGE INTO t USING u ON t.a = u.a WHEN NOT MATCHED THEN INSERT (a) VALUES (1, 2)", 75, ["2 values for 1"]),
+        ("TRUNCATE t", 10, ["TRUNCATE TABLE orders"]),
+        ("TRUNCATE TABLE t PARTITION (d = 1)", 18, ["DELETE FROM"]),
         ("CALL compact('t')", 13, ["Procedures are in the schema sys", "CALL sys.compact(table =>"]),
         ("CALL system.compact('t')", 6, ["not in 'system'"]),
         ("CALL sys.compact", 17, ["written in parentheses"]),
@@ -193,7 +213,8 @@ def test_inserts() -> None:
         ("CREATE TABLE t (id STRUCT<a: INT COMMENT 'x'>)", 20, ["character 15", "only whole columns"]),
         ("CREATE TABLE t (id ROW<a INT 'x', b INT>)", 20, ["character 11", "only whole columns"]),
         ("CREATE TABLE /*+ OPTIONS('a' = 'b') */ t (id INT)", 14, ["Hints are possible only"]),
-        ("CREATE TABLE t (id INT DEFAULT 5)", 24, ["The column ends here", "NOT NULL"]),
+        ("CREATE TABLE t (id INT CHECK (id > 5))", 24, ["The column ends here", "NOT NULL"]),
+        ("CREATE TABLE t (id INT DEFAULT 'x')", 32, ["no value for column 'id' of type INT"]),
         ("CREATE TABLE t (id INT, UNIQUE (id))", 25, ["no other constraints are possible"]),
         ("CREATE TABLE t (id INT, CONSTRAINT pk PRIMARY KEY (id))", 25, ["Leave CONSTRAINT and the name out"]),
         ("CREATE TABLE t (id INT, PRIMARY KEY (id), PRIMARY KEY (id))", 43, ["a primary key already"]),
@@ -224,12 +245,47 @@ def test_what_cannot_be_read(sql: str, place: int, parts: list[str]) -> None:
     assert caught.value.metadata["position"] == str(place), caught.value.message
 
 
-def test_a_remedy_needs_no_list_of_statements() -> None:
-    with pytest.raises(InvalidArgument, match=r"table\.delete\(keys\)") as caught:
-        parse_statement("DELETE FROM t")
-    assert "SHOW DATABASES" not in caught.value.message
+def test_an_unknown_statement_gets_the_list_of_statements() -> None:
     with pytest.raises(InvalidArgument, match=r"no such statement\. Statements are .*SHOW DATABASES"):
         parse_statement("LOCK TABLES")
+
+
+def test_changes_of_rows_are_read_with_their_expressions() -> None:
+    table = ChangedTable(Name("shop", "t"), "x")
+    assert parse_statement("DELETE FROM shop.t AS x WHERE x.a IN (1, 2);") == Delete(table, "x.a IN (1, 2)")
+    assert parse_statement("DELETE FROM shop.t x") == Delete(table)
+    case = "CASE WHEN a > 1 THEN 2 ELSE f(a, b) END"
+    assert parse_statement(f"UPDATE t SET t.a = {case}, `b` = DEFAULT WHERE c") == Update(
+        ChangedTable(Name(None, "t")), {"a": case, "b": ColumnDefault()}, "c"
+    )
+    assert parse_statement("TRUNCATE TABLE shop.t") == Truncate(Name("shop", "t"))
+
+
+def test_merge_is_read_clause_by_clause() -> None:
+    merge = parse_statement(
+        "MERGE INTO t /*+ OPTIONS('if-snapshot' = '3') */ AS a "
+        "USING (SELECT (1) AS id FROM u /*+ OPTIONS('x' = 'y') */) AS b "
+        "ON a.id = b.id AND CASE WHEN a.v THEN b.v END WHEN MATCHED AND a.v > (1) THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET * "
+        "WHEN NOT MATCHED BY TARGET THEN INSERT (id, v) VALUES (b.id, coalesce(b.v, 1)) "
+        "WHEN NOT MATCHED BY SOURCE AND a.v = 'WHEN' THEN UPDATE SET v = 1, w = 2"
+    )
+    assert merge == Merge(
+        ChangedTable(Name(None, "t"), "a", {"if-snapshot": "3"}),
+        Query("SELECT (1) AS id FROM u /*+ OPTIONS('x' = 'y') */"),
+        ("b",),
+        "a.id = b.id AND CASE WHEN a.v THEN b.v END",
+        (
+            when_matched("a.v > (1)").delete(),
+            when_matched().update_all(),
+            when_not_matched().insert({"id": "b.id", "v": "coalesce(b.v, 1)"}),
+            when_not_matched_by_source("a.v = 'WHEN'").update({"v": "1", "w": "2"}),
+        ),
+    )
+    plain = parse_statement("MERGE INTO t USING web.shop.u ON t.a = u.a WHEN NOT MATCHED THEN INSERT *")
+    assert isinstance(plain, Merge)
+    assert plain.source == Query("SELECT * FROM web.shop.u")
+    assert plain.source_names == ("u", "web.shop.u")
 
 
 def test_alter_table_if_exists_has_its_reason() -> None:

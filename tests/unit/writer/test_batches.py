@@ -351,8 +351,7 @@ def test_a_frozen_instance_leaves_the_dead_letters_of_its_successor(
     some: Any = SimpleNamespace
     writer = batch.BatchWriter(
         pipeline,
-        some(table_uuid="0" * 32),
-        some(),
+        some(info=some(table_uuid="0" * 32)),
         some(read_batch=lambda batch_id: some(batch_id=batch_id), split=None),
         Checkpoint(tmp_path, "x"),
         some(get_writer_progress=lambda *_: progress(0)),

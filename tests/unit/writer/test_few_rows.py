@@ -39,7 +39,7 @@ class Input:
         self.was_closed = False
 
     def tasks(self, *, may_be_few: bool = True) -> BatchTasks:
-        return BatchTasks(2, self.read, may_be_few)
+        return BatchTasks(2, self.read, may_be_few, None)
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
         self.asked = [number for batch in batches for number in batch.column(0).to_pylist()]
@@ -89,7 +89,7 @@ def test_letters_of_files_that_were_not_read_to_their_end_are_taken_back(
         status = path.stat()
         files.append(TakenFile(0, number, path.name, status.st_size, status.st_mtime_ns // 1000))
     read = file_reader(ReadTask("p", 0, tmp_path, Format.CSV, coercion, letters), [[file] for file in files])
-    assert read_few_rows(BatchTasks(2, read, True), SCHEMA) is None
+    assert read_few_rows(BatchTasks(2, read, True, None), SCHEMA) is None
     assert [path.name for path in letters.iterdir()] == left
     # The tasks that read the batch then.
     for _ in read(iter([pa.record_batch({"number": pa.array([0, 1], pa.int64())})])):
@@ -117,7 +117,7 @@ def test_an_error_of_the_input_is_raised_as_it_is() -> None:
         yield
 
     with pytest.raises(InvalidArgument, match="line 3 is bad") as caught:
-        read_few_rows(BatchTasks(1, read, True), SCHEMA)
+        read_few_rows(BatchTasks(1, read, True, None), SCHEMA)
     assert caught.value.reason == "BAD_RECORD"
 
 

@@ -14,7 +14,7 @@ from writer.__main__ import main
 from writer.exit_status import ExitStatus, to_exit_status
 from writer.pipeline.columns import ColumnSource
 from writer.pipeline.reading import read_pipeline
-from writer.pipeline.spec import BadRecords, FileSource, Format, Mode, Order
+from writer.pipeline.spec import BadRecords, Evolution, FileSource, Format, Mode, Order
 from writer.wiring import check_pipeline
 
 GOOD = """\
@@ -220,3 +220,20 @@ def test_what_does_not_fit_the_table_comes_with_its_place(metastore: InProcessMe
     file.write_text(GOOD.replace("nyc.flights", "nyc.none"))
     with pytest.raises(NotFound, match=r"p\.yaml:2:8: table: "):
         check_pipeline(metastore, read_pipeline(file))
+
+
+@pytest.mark.parametrize(
+    ("given", "evolution", "ignores"),
+    [("fail", Evolution.FAIL, False), ("add-columns", Evolution.ADD_COLUMNS, True), ("ignore", Evolution.IGNORE, True)],
+)
+def test_what_becomes_of_new_columns(tmp_path: Path, given: str, evolution: Evolution, ignores: bool) -> None:
+    (tmp_path / "p.yaml").write_text(f"{GOOD}schema:\n  evolution: {given}\n")
+    pipeline = read_pipeline(tmp_path / "p.yaml")
+    assert (pipeline.evolution, pipeline.source.ignore_unknown) == (evolution, ignores)
+
+
+def test_new_columns_are_spoken_of_once(tmp_path: Path) -> None:
+    assert "schema.evolution" in read(tmp_path, f"{GOOD}schema:\n  evolution: all\n")
+    assert "schema.evolution" in read(tmp_path, f"{GOOD}schema: {{}}\n")
+    twice = GOOD.replace("  format: csv\n", "  format: csv\n  unknown_columns: ignore\n")
+    assert "source.unknown_columns says the same" in read(tmp_path, f"{twice}schema:\n  evolution: ignore\n")

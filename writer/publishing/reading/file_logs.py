@@ -18,7 +18,7 @@ import pyarrow as pa
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.format.log.state import LogInfo
 from lakelog.format.tables.snapshot import LogContent, Snapshot
-from lakelog.format.tables.table import TableInfo
+from lakelog.format.tables.table import TableInfo, as_of
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
 from lakelog.format.types.schema import TableSchema
 from lakelog.log.codecs import LogCodec
@@ -36,7 +36,7 @@ from .snapshot_log import RecordChunk, SnapshotLog
 
 @dataclass(frozen=True)
 class _Codec:
-    """How files of one schema are read and encoded."""
+    """How files are read and encoded in the records of snapshots with one schema."""
 
     fields: tuple[pa.Field, ...]
     key_fields: tuple[pa.Field, ...]
@@ -75,7 +75,7 @@ class LogSource:
 
     Args:
         table: The table.
-        schemas: The schemas of the files, by id.
+        schemas: The schemas of the snapshots, by id.
         files: Opens the files.
         partitions: The number of partitions of the topic.
     """
@@ -92,7 +92,7 @@ class LogSource:
 
     @cached_property
     def codecs(self) -> Mapping[int, _Codec]:
-        """The codecs by schema id."""
+        """The codecs by the id of a snapshot's schema: a file may have been written with an earlier one."""
         return {schema_id: self._plan(schema) for schema_id, schema in self.schemas.items()}
 
     def _plan(self, schema: TableSchema) -> _Codec:
@@ -100,7 +100,7 @@ class LogSource:
         fields = (*stored, KIND_FIELD)
         key = set(schema.primary_key)
         key_fields = tuple(field for field in fields if field.name in key or field.name == ROW_KIND_COLUMN)
-        return _Codec(fields, key_fields, make_codec(self.table, schema))
+        return _Codec(fields, key_fields, make_codec(as_of(self.table, schema), schema))
 
     def partition_of(self, file: LiveFile) -> int:
         """The topic's partition that a file's rows go to."""
@@ -158,12 +158,12 @@ class FileLog:
         """The records of one bucket of a partition, whose first row has the index `index`."""
         assert self.source is not None, "there are files"
         source = self.source
+        codec = source.codecs[self.snapshot.schema_id]
         end = index + sum(file.row_count for file in files)
         followed = self._find_followed(files)
         held: pa.Table | None = None
         at = max(index, first_index)
         for file in files:
-            codec = source.codecs[file.schema_id]
             for rows in source.read(file, codec.fields, max(0, first_index - index)):
                 waiting = rows if held is None else pa.concat_tables([held, rows])
                 has_all = at + waiting.num_rows == end
@@ -194,13 +194,13 @@ class FileLog:
     def _find_followed(self, files: Sequence[LiveFile]) -> npt.NDArray[np.bool_] | None:
         """For each row of a bucket whether a later one has its key, if that matters and neighbours cannot show it."""
         assert self.source is not None, "there are files"
-        codec = self.source.codecs[files[0].schema_id]
+        codec = self.source.codecs[self.snapshot.schema_id]
         if len(files) == 1 or not codec.encoder.needs_followed:
             return None
         keys = [
             rows.drop_columns([ROW_KIND_COLUMN])
             for file in files
-            for rows in self.source.read(file, self.source.codecs[file.schema_id].key_fields, 0)
+            for rows in self.source.read(file, codec.key_fields, 0)
         ]
         return codec.encoder.find_followed(pa.concat_tables(keys))
 

@@ -22,6 +22,7 @@ from lakelog.errors import InvalidArgument, NotFound
         'lakelog sql -e "SELECT item, sum(price) FROM shop.orders GROUP BY item"',
         "lakelog sql -d shop -f tables.sql",
         'lakelog sql -e "SELECT * FROM shop.orders VERSION AS OF 3" --output json',
+        "lakelog sql -e 'SELECT bucket, runs, due FROM shop.orders$buckets'",
     ),
 )
 @click.option("-e", "--execute", "texts", multiple=True, metavar="SQL", help="Statements to run; repeatable.")

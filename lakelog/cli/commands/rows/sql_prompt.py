@@ -28,7 +28,7 @@ Statements end with a semicolon and may have many lines. For instance:
   SHOW DATABASES;  USE shop;  SHOW TABLES LIKE 'ord%';  DESCRIBE orders;  SHOW CREATE TABLE orders;
   SELECT item, price FROM orders WHERE price < 5;
   SELECT * FROM orders VERSION AS OF 3;
-  SELECT * FROM orders$snapshots;
+  SELECT * FROM orders$snapshots;  SELECT * FROM orders$files WHERE rows < 100;  SELECT * FROM sys.tables;
   INSERT INTO orders VALUES (1, 'tea', 3.50);
   CREATE TABLE notes AS SELECT * FROM read_csv('notes.csv');
   EXPLAIN SELECT item FROM orders WHERE price < 5;

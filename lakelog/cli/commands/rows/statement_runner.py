@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections.abc import Iterable, Iterator
@@ -55,6 +56,7 @@ class StatementRunner:
                 row_count = self._print(result.rows.to_batches())
             elif result.table is not None and printer.is_json:
                 written = {"table": result.table, "snapshot_id": result.snapshot_id}
+                written |= {} if result.changed is None else dataclasses.asdict(result.changed)
                 printer.raw(json.dumps(written, ensure_ascii=False) + "\n")
             else:
                 printer.say(result.message)

@@ -44,6 +44,7 @@ _COLUMNS = (
     Column("nullable", "NULL", lambda nullable: "" if nullable else "NOT NULL"),
     Column("primary_key", "KEY", _format_place, right=True),
     Column("partition", "PARTITION", _format_place, right=True),
+    Column("default", "DEFAULT", may_cut=True),
     Column("comment", "COMMENT", may_cut=True),
 )
 _FACTS = (
@@ -193,6 +194,37 @@ def show_create(invocation: Invocation, name: str) -> None:
         invocation.printer.document({"table": name, "statement": statement})
     else:
         invocation.printer.raw(statement.rstrip(";\n") + ";\n")
+
+
+@table.command(
+    example=(
+        "lakelog table alter shop.orders 'ADD COLUMN note STRING AFTER id'",
+        "lakelog table alter shop.orders 'RENAME COLUMN price TO amount' 'ALTER COLUMN id TYPE BIGINT'",
+    )
+)
+@click.argument("name", metavar="DATABASE.TABLE")
+@click.argument("changes", metavar="CHANGE...", nargs=-1)
+@click.option("--comment", help="What the table is for.")
+@pass_invocation
+def alter(invocation: Invocation, name: str, changes: tuple[str, ...], comment: str | None) -> None:
+    """Change columns, all or none. Each CHANGE is written as behind ALTER TABLE in SQL.
+
+    There are ADD COLUMN, DROP COLUMN, RENAME COLUMN a TO b, and ALTER COLUMN a followed by TYPE, DROP NOT NULL,
+    COMMENT, SET DEFAULT, DROP DEFAULT, FIRST or AFTER. Fields inside a column are written a.b.
+    """
+    from lakelog.sql.alter_columns import parse_clauses
+
+    found = invocation.catalog.table(name)
+    if not changes and comment is None:
+        raise InvalidArgument(
+            "There is nothing to change. Give a change such as 'ADD COLUMN note STRING', or --comment."
+        )
+    altered = found.alter(columns=parse_clauses(changes, found.info.schema), comment=comment)
+    schema = altered.info.schema
+    invocation.printer.done(
+        f"Columns of {altered.name}: {', '.join(schema.arrow.names)} (schema {schema.schema_id}).",
+        {"table": altered.name, "schema_id": schema.schema_id, "columns": schema.arrow.names},
+    )
 
 
 @table.group(cls=LakelogGroup)

@@ -40,6 +40,28 @@ _UNITS: Final = {
 }
 
 
+_PRECISION: Final = "connect.decimal.precision"
+
+_NAMED: Final = {
+    "io.debezium.time.Date": pa.date32(),
+    "org.apache.kafka.connect.data.Date": pa.date32(),
+    "io.debezium.time.ZonedTimestamp": pa.timestamp("us", "UTC"),
+}
+
+_KINDS: Final = {
+    "int8": pa.int8(),
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "float": pa.float32(),
+    "float32": pa.float32(),
+    "double": pa.float64(),
+    "float64": pa.float64(),
+    "boolean": pa.bool_(),
+    "bytes": pa.binary(),
+}
+
+
 @dataclass(frozen=True)
 class ConnectType:
     """How a column is encoded besides what JSON says.
@@ -77,6 +99,36 @@ def _read_type(field: Mapping[str, Any]) -> ConnectType | None:
         scale = int((field.get("parameters") or {}).get("scale", 0))
         return ConnectType(decimal_scale=scale if 0 <= scale <= _MOST_DIGITS else _NO_SCALE)
     return ConnectType(time_unit=_UNITS[name]) if name in _UNITS else None
+
+
+def read_connect_schema(schema: bytes) -> pa.Schema:
+    """The columns of rows, by the JSON of the schema of a message; none of one that is no such schema. Pure."""
+    try:
+        fields = json.loads(schema).get("fields") or []
+        none: Mapping[str, Any] = {}
+        rows = next((field for field in fields if field.get("field") in ("after", "before")), none)
+        return pa.schema([(str(field["field"]), _to_arrow(field)) for field in rows.get("fields") or []])
+    except (ValueError, AttributeError, TypeError, KeyError, OverflowError, RecursionError):
+        return pa.schema([])
+
+
+def _to_arrow(field: Mapping[str, Any]) -> pa.DataType:
+    name, kind = field.get("name"), field.get("type")
+    if name == _DECIMAL:
+        parameters = field.get("parameters") or {}
+        digits, scale = int(parameters.get(_PRECISION, _MOST_DIGITS)), int(parameters.get("scale", 0))
+        return pa.decimal128(min(max(digits, scale, 1), _MOST_DIGITS), scale)
+    if name in _UNITS:
+        return pa.timestamp("us")
+    if name in _NAMED:
+        return _NAMED[name]
+    if kind == "struct":
+        return pa.struct([(str(each["field"]), _to_arrow(each)) for each in field.get("fields") or []])
+    if kind == "array":
+        return pa.list_(_to_arrow(field["items"]))
+    if kind == "map":
+        return pa.map_(_to_arrow(field["keys"]), _to_arrow(field["values"]))
+    return _KINDS.get(str(kind), pa.string())
 
 
 def read_connect_column(values: Values, data_type: pa.DataType, encoding: ConnectType) -> pa.Array:

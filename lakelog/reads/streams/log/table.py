@@ -12,6 +12,7 @@ import itertools
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from lakelog.clock import ForwardClock
@@ -19,6 +20,7 @@ from lakelog.context import Context
 from lakelog.errors import LakelogError, SnapshotExpired
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.schema import TableSchema
 from lakelog.log.records import FetchedRecords
 from lakelog.reads.changes import EMITTED_ROWS, MetastoreStates
 from lakelog.reads.log.changes import LogChanges
@@ -69,19 +71,13 @@ class LogStreamTable(StreamTable):
         self._since_ms = since_ms
         self._feed = LogFeed(context.metastore, table.table_uuid, context.open_log)
         self._change_sources = ChangeSources.of(table)
-        self._changes = LogChanges(
-            table,
-            tuple(self._columns()),
-            make_parser(view.filter)(table.schema),
-            context.open_store(table),
-            MetastoreStates(context.metastore),
-            context.caches,
-        )
+        self._changes = self._make_changes(table, None)
         self._rests_until_s = 0.0
         self._clock = ForwardClock(context.clock)
 
     def read_changes(self, snapshots: Sequence[Snapshot]) -> Iterator[StreamBatch]:
         """See `StreamTable`."""
+        self._follow_schema(snapshots)
         for source, group in itertools.groupby(snapshots, self._find_source):
             if source is ChangeSource.NOTHING:
                 continue
@@ -89,6 +85,30 @@ class LogStreamTable(StreamTable):
                 yield from self._read_files_of(list(group))
             else:
                 yield from self._read_log(source, list(group))
+
+    def _make_changes(self, table: TableInfo, written: TableSchema | None) -> LogChanges:
+        return LogChanges(
+            table,
+            tuple(self._columns()),
+            make_parser(self._view.filter)(table.schema),
+            self._context.open_store(table),
+            MetastoreStates(self._context.metastore),
+            self._context.caches,
+            written,
+        )
+
+    def _follow_schema(self, snapshots: Sequence[Snapshot]) -> None:
+        """Reads records from now on in the version of the schema that snapshots have."""
+        schema_id = snapshots[0].schema_id
+        # Records of snapshots before the stream's version are not read: they may lack columns that it shows.
+        if schema_id <= self._change_sources.schema.schema_id:
+            return
+        versions = {each.schema_id: each for each in self._context.metastore.list_schemas(self._table.table_uuid)}
+        self._continued.check(snapshots, versions)
+        written = versions[schema_id]
+        table = replace(self._table, schema=self._continued.to_schema(written))
+        self._change_sources = replace(self._change_sources, schema=written)
+        self._changes = self._make_changes(table, written)
 
     def _find_source(self, snapshot: Snapshot) -> ChangeSource:
         source = self._change_sources.find(snapshot)

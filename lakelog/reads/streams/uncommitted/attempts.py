@@ -35,6 +35,9 @@ commits."""
 _MAX_RANGES: Final = 10_000
 """Ranges of one attempt; the rows of each bucket make one range for each batch that was sent."""
 
+_CLOCKS_MS: Final = 300_000
+"""How far the clocks of the metastore's database and of readers may differ."""
+
 _COUNTED: Final = 1 << 36
 """Rows below this index are numbered from 0 on without gaps; Spark's tasks number theirs from here on, each on its own
 and again when it runs again."""
@@ -65,13 +68,16 @@ class OpenAttempts:
     Args:
         metastore: Knows what became of them.
         table: The table as it was at the subscription.
+        now_ms: The time of this machine.
         counts: Show rows early only of attempts for which it can be decided at the commit whether all have arrived.
     """
 
-    def __init__(self, metastore: Metastore, table: TableInfo, *, counts: bool) -> None:
+    def __init__(self, metastore: Metastore, table: TableInfo, now_ms: int, *, counts: bool) -> None:
         self._metastore = metastore
         self._table = table
         self._counts = counts
+        # A writer that began before the columns changed sends records that have those of then.
+        self._opened_after_ms = now_ms + _CLOCKS_MS if table.schema.schema_id else 0
         self._known: dict[str, _Attempt] = {}
         self._is_altered = False
         # Two calls at once take the time of one.
@@ -180,7 +186,10 @@ class OpenAttempts:
         found: dict[str, SentAttempt] = {}
         for start in range(0, len(new), _MAX_OPEN):
             found |= self._metastore.find_attempts(self._table.table_uuid, new[start : start + _MAX_OPEN])
-        is_shown = {each: sent.state is AttemptState.OPEN and not sent.is_silent for each, sent in found.items()}
+        is_shown = {
+            each: sent.state is AttemptState.OPEN and not sent.is_silent and sent.opened_ms >= self._opened_after_ms
+            for each, sent in found.items()
+        }
         opened = [each for each in new if is_shown[each]][:room]
         if opened and schema_id.result() != self._table.schema.schema_id:
             self._is_altered = True

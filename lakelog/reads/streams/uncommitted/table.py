@@ -57,7 +57,8 @@ class UncommittedStreamTable(StreamTable, ABC):
             context.metastore, table.table_uuid, str(table.name), context.open_log, requires_log=requires_log
         )
         self.clock: Final = context.clock
-        self._attempts: Final = OpenAttempts(context.metastore, table, counts=not table.schema.primary_key)
+        counted = not table.schema.primary_key
+        self._attempts: Final = OpenAttempts(context.metastore, table, context.clock.now_ms(), counts=counted)
         self._codec: Final = make_codec(table, table.schema)
         self._condition: Final = make_parser(view.filter)(table.schema)
         self._store: Final = context.open_store(table)

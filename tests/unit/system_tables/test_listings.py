@@ -11,7 +11,7 @@ from lakelog.format.tables.files import FILE_SCHEMA
 from lakelog.format.tables.plan import Plan
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.format.types.schema import TableSchema, assign_field_ids
-from lakelog.sdk.listings import to_files_table
+from lakelog.system_tables.metadata.listings import to_files_table
 
 INSTANT = pa.timestamp("us", "UTC")
 FAR = pa.scalar(400_000_000_000_000_000, INSTANT)  # The year 14645, which Python's datetime does not know.

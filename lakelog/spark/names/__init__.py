@@ -1,0 +1,1 @@
+"""Tables by their names in Spark: statements, views, tables from the columns of a DataFrame."""

@@ -1,0 +1,1 @@
+"""System tables that show what the metastore knows of a table or of the catalog."""

@@ -1,0 +1,1 @@
+"""System tables that show rows of the table itself, or its changes."""

@@ -1,0 +1,106 @@
+"""Changes of a table's columns: each makes a new version of its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from lakelog.errors import InvalidArgument, ResourceExhausted
+from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.column_changes import ColumnChange
+from lakelog.format.types.evolution import ColumnRoles, evolve, find_renames, next_field_id
+from lakelog.format.types.schema import TableSchema
+from lakelog.options.column_options import find_named_columns, rename_in_options
+from lakelog.options.declared.tables import BUCKET_KEY
+from lakelog.options.validate import validate_table_options
+from lakelog.options.values import TableOptions
+
+from ..store.transaction import Store, Transaction, run_transaction
+from ..store.validation import MAX_COMMENT, check_text, check_uuid
+from .catalog import make_columns
+from .lookup import find_table, lock_head
+
+MAX_SCHEMAS: Final = 10_000
+"""Versions of a table's schema: it would be a program in a loop that makes more."""
+
+
+class Columns:
+    """The use case of changing columns.
+
+    Args:
+        store: Where everything is stored.
+        altered: Called with the uuid of each table that was altered.
+    """
+
+    def __init__(self, store: Store, altered: Callable[[str], None]) -> None:
+        self._store = store
+        self._altered = altered
+
+    async def alter_columns(
+        self, table_uuid: str, *, changes: Sequence[ColumnChange], comment: str | None = None
+    ) -> TableInfo:
+        check_uuid("table_uuid", table_uuid)
+        if comment is not None:
+            check_text("comment", comment, 0, MAX_COMMENT)
+        elif not changes:
+            raise InvalidArgument(
+                "There is neither a change of columns nor a comment. Give one.", metadata={"field": "changes"}
+            )
+
+        async def alter(tx: Transaction) -> TableInfo:
+            head = await lock_head(tx, table_uuid)
+            found = await find_table(tx, table_uuid)
+            if comment is not None:
+                await tx.set_comment(found.table_id, comment)
+            if changes:
+                schemas = await tx.list_schemas(found.table_id)
+                if len(schemas) >= MAX_SCHEMAS:
+                    raise ResourceExhausted(
+                        f"Table {head.name} has had {len(schemas)} versions of its schema, and there can be at most "
+                        f"{MAX_SCHEMAS}. Make a new table with the columns that it should have (CREATE TABLE ... AS "
+                        "SELECT)."
+                    )
+                schema, options = plan_schema(found.info, changes, schemas)
+                await tx.add_schema(found.table_id, schema)
+                if options != found.info.options:
+                    await tx.set_options(found.table_id, options)
+            altered = await tx.find_table_by_uuid(table_uuid)
+            assert altered is not None, "its head is locked"
+            return altered.info
+
+        altered = await run_transaction(self._store, alter)
+        self._altered(table_uuid)
+        return altered
+
+
+def plan_schema(
+    table: TableInfo, changes: Sequence[ColumnChange], schemas: Sequence[TableSchema]
+) -> tuple[TableSchema, dict[str, str]]:
+    """The next version of a table's schema, and its options under the columns' new names. Pure.
+
+    Args:
+        table: The table.
+        changes: What changes.
+        schemas: All versions so far.
+
+    Raises:
+        InvalidArgument: A change is not possible; names the column and the remedy.
+    """
+    schema = table.schema
+    named = find_named_columns(table.options)
+    buckets = named.pop(BUCKET_KEY.key, ()) or (
+        schema.trimmed_key if TableOptions(table.options).bucket_count(bool(schema.primary_key)) > 0 else ()
+    )
+    roles = ColumnRoles(schema.primary_key, schema.partition_by, buckets, named)
+    changed = replace(evolve(schema, changes, roles, next_field_id(schemas)), schema_id=schemas[-1].schema_id + 1)
+    options = rename_in_options(table.options, find_renames(schema, changed))
+    columns = make_columns(changed.arrow, changed.primary_key, changed.partition_by)
+    validate_table_options(
+        options,
+        columns=columns,
+        primary_key=changed.primary_key,
+        partition_by=changed.partition_by,
+        current=table.options,
+    )
+    return changed, options

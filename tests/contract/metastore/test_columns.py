@@ -1,0 +1,145 @@
+"""Changes of columns at the metastore: versions of schemas, options that follow, and writers with an older version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from types import MappingProxyType
+
+import pyarrow as pa
+import pytest
+
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, NotFound
+from lakelog.format.tables.table import TableInfo, TableName
+from lakelog.format.types.column_changes import AddColumn, ColumnChange, DropColumn, RenameColumn, WidenColumn
+from tests.support.metastore.making import append, make_table
+
+COLUMNS = pa.schema([("id", pa.int64()), ("day", pa.date32()), ("v", pa.int32()), ("w", pa.string())])
+OPTIONS = {"bucket": "2", "bucket-key": "id", "sequence.field": "v"}
+PARTITIONED = {
+    **OPTIONS, "partition.expiration-time": "7 d", "partition.timestamp-pattern": "$day", "rowkind.field": "w",
+}  # fmt: skip
+
+
+def make_keyed(
+    metastore: Metastore,
+    key: Sequence[str] = ("id",),
+    partition_by: Sequence[str] = (),
+    options: Mapping[str, str] = MappingProxyType(OPTIONS),
+) -> TableInfo:
+    metastore.create_database("shop")
+    name = TableName("shop", "orders")
+    return metastore.create_table(name, COLUMNS, primary_key=key, partition_by=partition_by, options=options)[0]
+
+
+def test_a_change_makes_a_version_and_leaves_the_earlier_ones(metastore: Metastore) -> None:
+    table = make_keyed(metastore)
+    altered = metastore.alter_columns(
+        table.table_uuid, changes=[AddColumn("x", "INT", default=5), WidenColumn("v", "BIGINT")], comment="why"
+    )
+    assert metastore.get_table(table.name) == altered
+    assert (altered.schema.schema_id, altered.comment, dict(altered.options)) == (1, "why", OPTIONS)
+    assert metastore.list_schemas(table.table_uuid) == [table.schema, altered.schema]
+    again = metastore.alter_columns(table.table_uuid, changes=[DropColumn("x")])
+    assert (again.schema.schema_id, again.comment) == (2, "why")
+    new = metastore.alter_columns(table.table_uuid, changes=[AddColumn("x", "INT")])
+    assert new.schema.field_ids["x"] == altered.schema.field_ids["x"] + 1
+    assert new.latest_snapshot_id == 0
+
+
+def test_the_comment_changes_alone(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    altered = metastore.alter_columns(table.table_uuid, changes=[], comment="orders")
+    assert (altered.comment, altered.schema) == ("orders", table.schema)
+    assert metastore.alter_columns(table.table_uuid, changes=[], comment="").comment == ""
+    with pytest.raises(InvalidArgument, match="neither a change of columns nor a comment"):
+        metastore.alter_columns(table.table_uuid, changes=[])
+    with pytest.raises(InvalidArgument, match="comment"):
+        metastore.alter_columns(table.table_uuid, changes=[], comment="x" * 4097)
+
+
+def test_options_follow_a_new_name(metastore: Metastore) -> None:
+    table = make_keyed(metastore, ["id", "day"], ["day"], PARTITIONED)
+    renames = [RenameColumn("id", "key"), RenameColumn("v", "version"), RenameColumn("day", "date")]
+    altered = metastore.alter_columns(table.table_uuid, changes=[*renames, RenameColumn("w", "kind")])
+    assert (altered.schema.primary_key, altered.schema.partition_by) == (("key", "date"), ("date",))
+    assert dict(altered.options) == {
+        **PARTITIONED,
+        "bucket-key": "key",
+        "sequence.field": "version",
+        "partition.timestamp-pattern": "$date",
+        "rowkind.field": "kind",
+    }
+    with pytest.raises(InvalidArgument, match=r"cannot be called 'a,b' while option 'sequence.field' names it"):
+        metastore.alter_columns(table.table_uuid, changes=[RenameColumn("version", "a,b")])
+    with pytest.raises(InvalidArgument, match=r"partition.timestamp-pattern"):
+        metastore.alter_columns(table.table_uuid, changes=[RenameColumn("date", "the day")])
+    with pytest.raises(InvalidArgument, match=r"named by option 'sequence.field'"):
+        metastore.alter_columns(table.table_uuid, changes=[DropColumn("version")])
+    assert metastore.get_table(table.name) == altered
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ([AddColumn("ok", "INT"), DropColumn("id")], "part of the primary key"),
+        ([AddColumn("_row_kind", "INT")], "reserved name"),
+        ([AddColumn("x\x00", "INT")], r"U\+0000"),
+        ([AddColumn("x" * 256, "INT")], "256 characters"),
+        ([RenameColumn("w", "ID")], "case does not count"),
+        ([AddColumn("n", "INT", nullable=False)], "Give a default"),
+    ],
+)
+def test_a_refused_change_leaves_the_table_as_it_was(
+    metastore: Metastore, changes: list[ColumnChange], says: str
+) -> None:
+    table = make_keyed(metastore)
+    with pytest.raises(InvalidArgument, match=says):
+        metastore.alter_columns(table.table_uuid, changes=changes, comment="new")
+    assert metastore.get_table(table.name) == table
+    assert len(metastore.list_schemas(table.table_uuid)) == 1
+
+
+def test_a_dropped_table_has_no_columns_to_change(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    metastore.drop_table(table.name)
+    with pytest.raises(NotFound, match=table.table_uuid):
+        metastore.alter_columns(table.table_uuid, changes=[AddColumn("x", "INT")])
+
+
+def test_a_writer_with_an_older_version_goes_on_while_its_rows_fit(metastore: Metastore) -> None:
+    old = make_keyed(metastore, [], options={})
+    append(metastore, old, 1)
+    newer = metastore.alter_columns(
+        old.table_uuid, changes=[AddColumn("x", "INT", default=5), RenameColumn("w", "text")]
+    )
+    append(metastore, old, 2, names="bc")
+    append(metastore, newer, 3, names="de")
+    assert [each.schema_id for each in metastore.list_snapshots(old.table_uuid).snapshots] == [0, 1, 1]
+    metastore.alter_columns(old.table_uuid, changes=[DropColumn("text"), DropColumn("v")])
+    for table, lost in ((old, ["v", "w"]), (newer, ["v", "text"])):
+        with pytest.raises(CommitConflict, match="was dropped") as error:
+            append(metastore, table, 4, names="fg")
+        assert error.value.reason == "SCHEMA_CHANGED"
+        for name in lost:
+            assert f"{name}: was dropped, and its values would be lost" in error.value.message
+    unknown = replace(newer, schema=replace(newer.schema, schema_id=7))
+    with pytest.raises(CommitConflict, match="schema 7"):
+        append(metastore, unknown, 5, names="hi")
+
+
+def test_of_two_that_add_one_column_one_does(metastore: Metastore) -> None:
+    table = make_table(metastore)
+
+    def add(_: int) -> str:
+        try:
+            metastore.alter_columns(table.table_uuid, changes=[AddColumn("x", "INT")])
+        except LakelogError as error:
+            return error.reason
+        return "added"
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(add, range(4))) == ["DUPLICATE_COLUMN"] * 3 + ["added"]
+    assert len(metastore.list_schemas(table.table_uuid)) == 2

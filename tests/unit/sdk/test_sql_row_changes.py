@@ -1,0 +1,121 @@
+"""DELETE, UPDATE, MERGE and TRUNCATE as statements: names, counts, guards, plans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakelog.errors import CommitConflict, InvalidArgument, NotFound
+from lakelog.sdk.catalog import Catalog
+from lakelog.sql import SqlSession
+from lakelog.sql.query import duckdb_query
+from lakelog.writes.row_changes.merging import RowCounts
+
+
+@pytest.fixture
+def session(catalog: Catalog) -> SqlSession:
+    session = SqlSession(catalog, "shop")
+    session.execute("CREATE TABLE t (id BIGINT NOT NULL, v BIGINT, s STRING, PRIMARY KEY (id)) WITH ('bucket' = '2')")
+    session.execute("INSERT INTO t VALUES (1, 10, 'a'), (2, 20, 'b'), (3, 30, 'c')")
+    session.execute("CREATE TABLE log (id BIGINT, v BIGINT, s STRING)")
+    session.execute("INSERT INTO log SELECT * FROM t")
+    return session
+
+
+def _rows(session: SqlSession, name: str = "t") -> list[tuple[Any, ...]]:
+    found = session.execute(f"SELECT id, v, s FROM {name} ORDER BY id").to_arrow()
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+@pytest.mark.parametrize("name", ["t", "log"])
+def test_statements_say_how_many_rows_they_changed(session: SqlSession, name: str) -> None:
+    updated = session.execute(f"UPDATE {name} SET v = v + 1, s = DEFAULT WHERE id <> 1")
+    assert updated.message == f"Snapshot 2 of shop.{name} written: 2 rows updated."
+    assert (updated.table, updated.snapshot_id, updated.changed) == (f"shop.{name}", 2, RowCounts(updated=2))
+    deleted = session.execute(f"DELETE FROM {name} WHERE v = 21")
+    assert deleted.message == f"Snapshot 3 of shop.{name} written: 1 row deleted."
+    assert session.execute(f"DELETE FROM {name} WHERE v = 21").message == f"No row of shop.{name} was changed."
+    merged = session.execute(
+        f"MERGE INTO {name} USING (SELECT id + 2 AS id, v, s FROM t) AS src ON {name}.id = src.id "
+        "WHEN MATCHED THEN UPDATE SET s = src.s WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert merged.changed is not None
+    assert merged.changed.updated == 1
+    assert merged.changed.inserted >= 1
+    left = len(_rows(session, name))
+    assert session.execute(f"TRUNCATE TABLE {name}").changed == RowCounts(deleted=left)
+    assert _rows(session, name) == []
+
+
+def test_names_and_aliases_stand_before_columns(session: SqlSession) -> None:
+    session.execute("UPDATE t SET t.v = t.v * 2 WHERE t.id = 1 AND shop.t.v = 10")
+    session.execute("UPDATE shop.t AS x SET v = x.v + 1 WHERE x.id = 1")
+    session.execute("DELETE FROM t y WHERE y.id = 3 AND (y.s = 'y.s' OR y.v > 0)")
+    assert _rows(session) == [(1, 21, "a"), (2, 20, "b")]
+    with pytest.raises(InvalidArgument, match="Both sides of the MERGE are named 't'"):
+        session.execute("MERGE INTO t USING t ON t.id = t.id WHEN MATCHED THEN DELETE")
+    session.execute(
+        "MERGE INTO t USING log ON t.id = log.id WHEN MATCHED AND log.v = 10 THEN UPDATE SET s = log.s || '!'"
+    )
+    assert _rows(session) == [(1, 21, "a!"), (2, 20, "b")]
+    with pytest.raises(NotFound):
+        session.execute("UPDATE nothing SET v = 1")
+
+
+def test_parameters_and_quotes(session: SqlSession) -> None:
+    session.execute("UPDATE t SET s = :s WHERE id IN :ids", params={"s": "it's", "ids": [1, 2]})
+    session.execute("UPDATE t SET s = 'two''s' WHERE s = 'it''s' AND id = 2")
+    assert [row[2] for row in _rows(session)] == ["it's", "two's", "c"]
+
+
+def test_guards_are_hints(session: SqlSession) -> None:
+    session.execute("UPDATE t SET v = 1 WHERE id = 1")
+    for statement in (
+        "UPDATE t /*+ OPTIONS('if-snapshot' = '1') */ SET v = 2",
+        "DELETE FROM t /*+ OPTIONS('if-snapshot' = '1') */ WHERE id = 1",
+        "MERGE INTO t /*+ OPTIONS('if-snapshot' = '1') */ AS x USING log ON x.id = log.id WHEN MATCHED THEN DELETE",
+    ):
+        with pytest.raises(CommitConflict, match="if_snapshot=1"):
+            session.execute(statement)
+    with pytest.raises(InvalidArgument, match="commit-user"):
+        session.execute("UPDATE t /*+ OPTIONS('commit-user' = 'w') */ SET v = 2")
+
+
+def test_a_source_that_reads_the_table_is_read_again(session: SqlSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, tries = duckdb_query.run_query, []
+
+    def run_and_disturb(*arguments: Any) -> Any:
+        found = run(*arguments)
+        tries.append(1)
+        if len(tries) == 1:
+            SqlSession(session.catalog, "shop").execute("UPDATE t SET v = 100 WHERE id = 3")
+        return found
+
+    monkeypatch.setattr(duckdb_query, "run_query", run_and_disturb)
+    session.execute(
+        "MERGE INTO t AS x USING (SELECT 1 AS id, sum(v) AS total FROM t) AS y ON x.id = y.id "
+        "WHEN MATCHED THEN UPDATE SET v = y.total"
+    )
+    monkeypatch.undo()
+    assert _rows(session)[0] == (1, 130, "a")
+    assert len(tries) == 2
+
+
+def test_explain_shows_what_would_be_done(session: SqlSession) -> None:
+    explained = session.execute(
+        "EXPLAIN MERGE INTO t USING (SELECT * FROM log WHERE v > 10) AS l ON t.id = l.id "
+        "WHEN MATCHED AND l.v = 20 THEN DELETE WHEN NOT MATCHED THEN INSERT *"
+    )
+    facts = {(row["operation"], row["object"], row["fact"]): row["value"] for row in explained.to_arrow().to_pylist()}
+    assert facts["scan", "shop.log", "filter"] == "(`v` > 10)"
+    assert facts["scan", "shop.t", "snapshot"] == "1"
+    assert facts["write", "shop.t", "mode"] == "merge"
+    assert facts["write", "shop.t", "clause 1"] == "WHEN MATCHED AND l.v = 20 THEN DELETE"
+    update = session.execute("EXPLAIN UPDATE t AS x SET v = x.v + 1, s = DEFAULT WHERE x.id = 5").to_arrow().to_pylist()
+    facts = {(row["operation"], row["object"], row["fact"]): row["value"] for row in update}
+    assert facts["scan", "shop.t", "filter"] == "id = 5"
+    assert facts["scan", "shop.t", "files"].endswith("of 2")
+    assert (facts["write", "shop.t", "set v"], facts["write", "shop.t", "set s"]) == ("x.v + 1", "DEFAULT")
+    assert session.execute("EXPLAIN DELETE FROM log").to_arrow().num_rows > 0
+    assert _rows(session) == [(1, 10, "a"), (2, 20, "b"), (3, 30, "c")]
