@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ from lakelog.spark.types import to_spark_schema, to_spark_type
 from lakelog.sql.parser import STATEMENT_WORDS, parse_statement
 from lakelog.sql.session import SqlResult, SqlSession, check_column_count, target_fields
 from lakelog.sql.statements import CreateTableAs, Insert, Name, Query
-from lakelog.sql.word_reader import WordReader, to_source
+from lakelog.sql.word_reader import to_source
 
 if TYPE_CHECKING:
     from lakelog.sdk.catalog_tables import CatalogTables
@@ -36,6 +37,9 @@ _SPARKS_OBJECTS: Final = frozenset(
 )
 """What lakelog's words CREATE, DROP, SHOW, DESCRIBE and ALTER mean to Spark alone."""
 
+_QUERIES: Final = frozenset({"SELECT", "WITH", "FROM", "VALUES", "("})
+_BLANK: Final = re.compile(r"\A(?:\s+|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_LONGEST_START: Final = 1000
 _SYSTEM_DATABASE: Final = "sys"
 
 _DONE: Final = pa.schema([("message", pa.string()), ("table", pa.string()), ("snapshot_id", pa.int64())])
@@ -69,9 +73,9 @@ def sql(
     check_text(statement, "statement", "SELECT * FROM shop.orders")
     check_named(spark, "lakelog.spark.sql")
     text = statement if params is None else bind_parameters(to_source(statement), params)
-    if not _is_for_spark(text):
+    if is_own(text):
         return _to_frame(spark, _SparkStatements(spark, database).run(parse_statement(text)))
-    return _query(spark, text)[0] if _is_query(text) else spark.sql(text)
+    return _query(spark, text)[0] if is_query(text) else spark.sql(text)
 
 
 def check_named(spark: SparkSession, what: str) -> None:
@@ -160,21 +164,26 @@ def _query(spark: SparkSession, text: str) -> tuple[DataFrame, set[str]]:
     return DataFrame(made.frame(), spark), set(made.tables())
 
 
-def _is_for_spark(text: str) -> bool:
-    """Whether it is no statement of lakelog's own. Pure."""
-    try:
-        first, second, _, fourth = (*WordReader(text).peek_words(4), "", "", "", "")[:4]
-    except InvalidArgument:
-        return True  # Spark has more kinds of words.
+def is_own(statement: str) -> bool:
+    """Whether a statement is one of lakelog's own, which are no queries. Pure."""
+    first, second, _, fourth = _first_words(statement)
     if not first:
-        return False  # An empty statement.
+        return True  # lakelog says what is missing.
     if first not in STATEMENT_WORDS or first in _SPARKS:
-        return True
-    return (fourth if second == "OR" else second) in _SPARKS_OBJECTS
+        return False
+    return (fourth if second == "OR" else second) not in _SPARKS_OBJECTS
 
 
-def _is_query(text: str) -> bool:
-    return text.lstrip().upper().startswith(("SELECT", "WITH", "FROM", "VALUES", "("))
+def is_query(statement: str) -> bool:
+    """Whether it is a query of Spark. Pure."""
+    return _first_words(statement)[0] in _QUERIES
+
+
+def _first_words(statement: str) -> list[str]:
+    """Four words after comments, in upper case; empty ones where there are no more."""
+    rest = _BLANK.sub("", statement, count=1)
+    words = re.findall(r"\w+|\S", rest[:_LONGEST_START])[:4]
+    return [*map(str.upper, words), *[""] * (4 - len(words))]
 
 
 def _to_frame(spark: SparkSession, result: SqlResult) -> DataFrame:

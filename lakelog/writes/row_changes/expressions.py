@@ -9,8 +9,9 @@ that one relation can hold the columns of both sides.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NoReturn, TypeAlias
 
 import pyarrow as pa
@@ -47,8 +48,12 @@ class Side:
 
     def find(self, name: str) -> str | None:
         """The column of a name, whose case does not count; None: there is none."""
-        folded = name.casefold()
-        return next((each for each in self.schema.names if each.casefold() == folded), None)
+        return self._by_name.get(name.casefold())
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, str]:
+        # The first one of several columns of a name counts.
+        return {name.casefold(): name for name in reversed(self.schema.names)}
 
 
 @dataclass(frozen=True)

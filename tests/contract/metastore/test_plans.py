@@ -260,14 +260,16 @@ def test_statistics_and_levels(metastore: Metastore) -> None:
     table = make_table(metastore)
     attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
     statistics = (ColumnStatistics(ID, 3, key(1), key(9)), ColumnStatistics(V, 0, None, None))
-    files = [make_file(attempt, "a", statistics=statistics), make_file(attempt, "b", level=2)]
+    files = [make_file(attempt, "a"), make_file(attempt, "b", statistics=statistics)]
     metastore.commit(CommitRequest("w", 1, (make_change(table, files),), attempt))
+    attempt = metastore.stage_attempt([table.table_uuid], "c").attempt_id
+    metastore.commit(CommitRequest("c", 1, (compaction(table, [make_file(attempt, "c")], (1,), level=2),), attempt))
     found = metastore.plan(PlanRequest(table.table_uuid, with_statistics=True)).files
     assert found.schema.equals(FILE_SCHEMA.append(STATISTICS_FIELD))
     first, second = found.column(STATISTICS_FIELD.name).to_pylist()
-    assert tuple(PackedStatistics(first)) == statistics
-    assert second is None
-    for level, name in ((0, "a"), (2, "b"), (1, "")):
+    assert first is None
+    assert tuple(PackedStatistics(second)) == statistics
+    for level, name in ((0, "b"), (2, "c"), (1, "")):
         assert names(metastore, table, levels=(level,)) == name
     empty = metastore.plan(PlanRequest(table.table_uuid, levels=(1,), with_statistics=True)).files
     assert empty.schema.equals(FILE_SCHEMA.append(STATISTICS_FIELD))
