@@ -12,7 +12,7 @@ import pytest
 from writer.kafka.discovery import find_fields
 from writer.pipeline.kafka_spec import RecordFormat
 
-TYPES = [
+TYPES: list[dict[str, Any]] = [
     {"field": "id", "type": "int32"},
     {"field": "price", "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}},
     {"field": "at", "type": "int64", "name": "io.debezium.time.MicroTimestamp"},
