@@ -248,7 +248,7 @@ def test_it_gives_up_after_many_tries(catalog: Catalog, monkeypatch: pytest.Monk
     table = make(catalog)
     table.append(rows(*range(100)))
     deleted = iter(range(50, 100))
-    find = transaction.remove_matching
+    find = row_removal.remove_matching
 
     def remove_matching(*given: Any) -> int:
         count = find(*given)
