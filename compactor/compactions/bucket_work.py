@@ -109,7 +109,7 @@ class RewrittenTask:
 
 
 def list_bucket(metastore: Metastore, info: TableInfo, bucket: BucketRef, payload: Mapping[str, str]) -> Plan:
-    """The live files of a bucket now; in a table without key and buckets, the small ones that the job may concern.
+    """The live files of a bucket now; in a table without key and buckets, those that the job may concern.
 
     Raises:
         NotFound: There is no such table.
@@ -118,13 +118,14 @@ def list_bucket(metastore: Metastore, info: TableInfo, bucket: BucketRef, payloa
     partitions = (bucket.partition,) if bucket.partition else ()
     request = PlanRequest(info.table_uuid, buckets=(bucket.bucket,), partitions=partitions)
     if not info.schema.primary_key and TableOptions(info.options).bucket_count(False) < 1:
-        is_due = payload.get(job.STRATEGY, job.DUE) == job.DUE
-        request = replace(
-            request,
-            buckets=(),
-            below_bytes=to_compaction_settings(info.options, has_primary_key=False).small_file_bytes,
-            added_after=int(payload.get(job.ADDED_AFTER, "0")) if is_due else 0,
-        )
+        request = replace(request, buckets=())
+        # Large files count, too, if rows of them may have been removed.
+        if payload.get(job.STRATEGY, job.DUE) == job.DUE and job.REMOVED_ROWS not in payload:
+            request = replace(
+                request,
+                below_bytes=to_compaction_settings(info.options, has_primary_key=False).small_file_bytes,
+                added_after=int(payload.get(job.ADDED_AFTER, "0")),
+            )
     return metastore.plan(request)
 
 

@@ -8,6 +8,7 @@ even though options change; commits of the table do not wait for the planning. S
 1. In a table with a primary key only the buckets that the snapshots touched are checked, by sums of their sorted runs.
 2. Without a key and buckets the small files of each partition are counted, from the files that were added and removed
    (`small_files`, stored with the work cursor).
+   Files of append tables that have lost many rows are found among those that the snapshots added again.
 3. With buckets, but without a key, the ends of the touched buckets are checked, after the files that need no further
    check. A bucket is checked as a whole after an overwrite, since its files have other neighbours then.
 4. All buckets are checked only if that was never done, or was done under other options: when a table is altered.
@@ -30,13 +31,24 @@ from lakelog.format.compaction.due import (
     Due,
     count_needed_runs,
     find_priority,
+    find_priority_of_bytes,
     plan_due_backlog,
     plan_due_runs,
 )
 from lakelog.format.compaction.plan import AppendPlan, NoPlan
+from lakelog.format.compaction.removed_rows import REMOVED_PERCENT
 from lakelog.format.compaction.settings import CompactionSettings, to_compaction_settings
 from lakelog.format.compaction.windows import plan_window
-from lakelog.format.jobs.job import ADDED_AFTER, COMPACT, DUE, HAS_WAITED, STRATEGY, DueJob, to_bucket_scope
+from lakelog.format.jobs.job import (
+    ADDED_AFTER,
+    COMPACT,
+    DUE,
+    HAS_WAITED,
+    REMOVED_ROWS,
+    STRATEGY,
+    DueJob,
+    to_bucket_scope,
+)
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.options.declared.tables import WRITE_ONLY
 
@@ -95,6 +107,7 @@ async def plan_compactions(tx: Transaction, work: TableWork) -> Sequence[DueJob]
         due = _plan_backlogs(table, await _count_backlogs(tx, table, work, is_all=is_all))
         if is_quiet:
             return ()
+    due = await _add_removed_rows(tx, table, work, due, is_all=is_all)
     first = take_first(await _leave_waiting_out(tx, table, due))
     if first.has_more:
         await tx.put_backlogs(table.table_id, [Backlog(_OPTIONS, _MORE)])
@@ -117,6 +130,7 @@ async def plan_dedicated(tx: Transaction, work: TableWork) -> FirstJobs:
     else:
         buckets = await _list_buckets(tx, table, work, 2, is_all=is_all)
         due = _plan_backlogs(table, (await _find_backlogs(tx, table, buckets)).values())
+    due = await _add_removed_rows(tx, table, work, due, is_all=is_all)
     return take_first(await _leave_waiting_out(tx, table, due))
 
 
@@ -298,6 +312,22 @@ def _plan_backlogs(table: _Table, backlogs: Iterable[Backlog]) -> list[DueJob]:
             more[HAS_WAITED] = "true"
         due.append(replace(job, payload={**job.payload, **more}))
     return due
+
+
+async def _add_removed_rows(
+    tx: Transaction, table: _Table, work: TableWork, due: Sequence[DueJob], *, is_all: bool
+) -> list[DueJob]:
+    """Adds the buckets, or partitions, of an append table with files that have lost many of their rows."""
+    if table.has_key:
+        return list(due)
+    found = await tx.list_removed_rows(table.table_id, 0 if is_all else work.after, work.until, REMOVED_PERCENT)
+    by_scope = {job.scope: job for job in due}
+    for bucket in found:
+        job = _to_job(table, bucket, find_priority_of_bytes(REMOVED_PERCENT, 100))
+        known = by_scope.get(job.scope, job)
+        payload = {**known.payload, REMOVED_ROWS: "true"}
+        by_scope[job.scope] = replace(known, payload=payload, delay_ms=0, priority=max(known.priority, job.priority))
+    return list(by_scope.values())
 
 
 async def _plan_windows(tx: Transaction, table: _Table, buckets: Sequence[BucketRef]) -> list[DueJob]:

@@ -76,6 +76,10 @@ class DueTransaction(Protocol):
         """All buckets with at least `min_files` live files, by partition and bucket. This scans the whole table."""
         ...
 
+    async def list_removed_rows(self, table_id: int, after: int, until: int, percent: int) -> list[BucketRef]:
+        """Where live files that some snapshots added have lost at least so much of their rows, in an append table."""
+        ...
+
     async def sum_small_changes(self, table_id: int, after: int, until: int, below_bytes: int) -> list[SmallChange]:
         """What the snapshots after `after` up to `until` did to files smaller than `below_bytes`, by partition."""
         ...

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lakelog.format.compaction.bucket_plan import find_delete_horizon, plan_due, plan_full, plan_level_0
 from lakelog.format.compaction.plan import AppendPlan, BucketPlan, NoPlan
+from lakelog.format.compaction.removed_rows import plan_removed_rows
 from lakelog.format.compaction.runs import BucketFiles, to_bucket_files
 from lakelog.format.compaction.settings import CompactionSettings, to_compaction_settings
 from lakelog.format.compaction.small_files import SmallFileState, add_files, plan_all_small_files, plan_small_files
@@ -37,7 +38,8 @@ def plan_requested(files: pa.Table, info: TableInfo, *, full: bool, as_of_ms: in
     """Plans the requested compaction of a bucket. Pure.
 
     `full` compacts everything. Else it is what is due, or, if nothing is, all files of level 0; in an append table all
-    small files, or the oldest window of adjacent files if it has buckets.
+    small files, or the oldest window of adjacent files if it has buckets. Files of append tables with removed rows are
+    rewritten as well: with `full` each of them, else those with many.
 
     Args:
         files: Columns of `lakelog.format.tables.files.FILE_SCHEMA`: all live files of the bucket, at least one.
@@ -77,7 +79,18 @@ def plan_bucket(
     settings, options = to_compaction_settings(info.options, has_primary_key=has_key), TableOptions(info.options)
     if has_key:
         return _plan_keyed(to_bucket_files(files), settings, options, strategy, as_of_ms)
-    if options.bucket_count(False) > 0:
+    has_buckets = options.bucket_count(False) > 0
+    found = _plan_append(files, settings, strategy, has_buckets=has_buckets, has_waited=has_waited)
+    plans = () if isinstance(found, NoPlan) else found
+    taken = {file_id for plan in plans for file_id in plan.file_ids}
+    return (*plans, *plan_removed_rows(files, taken, full=strategy == FULL, ordered=has_buckets)) or found
+
+
+def _plan_append(
+    files: pa.Table, settings: CompactionSettings, strategy: str, *, has_buckets: bool, has_waited: bool
+) -> tuple[AppendPlan, ...] | NoPlan:
+    """The plans for small files."""
+    if has_buckets:
         window = plan_whole_bucket(files, settings) if strategy == FULL else plan_window(files, settings)
         return (window,) if isinstance(window, AppendPlan) else NoPlan(window.reason)
     if strategy != DUE or has_waited:

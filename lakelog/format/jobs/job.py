@@ -69,6 +69,9 @@ ADDED_AFTER: Final = "added_after"
 HAS_WAITED: Final = "has_waited"
 """A key of its payload if time alone makes it due: no small file waits for others any more."""
 
+REMOVED_ROWS: Final = "removed_rows"
+"""A key of its payload if large files have lost many of their rows."""
+
 _STRENGTHS: Final[Mapping[str, int]] = {DUE: 0, MINOR: 1, FULL: 2}
 """Each strategy does at least what those before it do."""
 

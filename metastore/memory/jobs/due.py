@@ -55,6 +55,17 @@ class MemoryDue(MemoryCatalog, DueTransaction):
             counts[_bucket(stored)] += 1
         return sorted([each for each, count in counts.items() if count >= min_files], key=_by_bucket)
 
+    async def list_removed_rows(self, table_id: int, after: int, until: int, percent: int) -> list[BucketRef]:
+        found = {
+            _bucket(stored)
+            for stored in self._live_files(table_id)
+            for file in [stored.placed.file]
+            if after < stored.placed.added_snapshot <= until
+            and file.delete_count > 0
+            and file.row_count * percent <= file.delete_count * 100
+        }
+        return sorted(found, key=_by_bucket)
+
     async def sum_small_changes(self, table_id: int, after: int, until: int, below_bytes: int) -> list[SmallChange]:
         found: dict[bytes, SmallChange] = {}
         for stored in self._table(table_id).files.values():

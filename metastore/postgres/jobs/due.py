@@ -71,6 +71,15 @@ HAVING count(*) >= %s
 ORDER BY 1, 2
 """
 
+_LIST_REMOVED_ROWS: Final = f"""
+SELECT DISTINCT coalesce(p.encoded, ''), f.bucket
+FROM (
+    SELECT partition_id, bucket FROM data_file
+    WHERE {ADDED} AND coalesce(removed_snapshot, 0) = 0 AND delete_count > 0 AND row_count * %s <= delete_count * 100
+) f LEFT JOIN table_partition p USING (partition_id)
+ORDER BY 1, 2
+"""
+
 _SUM_SMALL: Final = f"""
 SELECT coalesce(p.encoded, ''), c.file_count, c.size_bytes, c.first_added, c.has_removed
 FROM (
@@ -173,6 +182,10 @@ class PostgresDue(InSession, DueTransaction):
     async def list_crowded_buckets(self, table_id: int, min_files: int) -> list[BucketRef]:
         rows = await self._session.read(_LIST_CROWDED, _fixed(table_id, min_files))
         return [BucketRef(*row) for row in rows]
+
+    async def list_removed_rows(self, table_id: int, after: int, until: int, percent: int) -> list[BucketRef]:
+        parameters = (*to_added(table_id, after, until), str(percent))
+        return [BucketRef(*row) for row in await self._session.read(_LIST_REMOVED_ROWS, parameters)]
 
     async def sum_small_changes(self, table_id: int, after: int, until: int, below_bytes: int) -> list[SmallChange]:
         below = str(below_bytes)

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from lakelog.format.commit.request import CommitRequest, RemoveEverything, RemoveFiles
+from lakelog.format.commit.request import BucketRef, CommitRequest, CompactionGroup, RemoveEverything, RemoveFiles
 from lakelog.format.compaction.due import COMPACT_AFTER_MS
 from lakelog.format.jobs.job import (
     ADDED_AFTER,
     COMPACT,
     DUE,
     HAS_WAITED,
+    REMOVED_ROWS,
     STRATEGY,
     Job,
     JobState,
@@ -318,3 +319,33 @@ def test_only_the_end_of_a_bucket_is_looked_at_again(metastore: InProcessMetasto
 async def _open(metastore: InProcessMetastore) -> Any:
     async with metastore.store.transaction() as transaction:
         return transaction
+
+
+# Rows that were removed by position.
+
+
+def remove(
+    metastore: InProcessMetastore, table: TableInfo, identifier: int, file_id: int, count: int, bucket: int = 0
+) -> None:
+    attempt = metastore.stage_attempt([table.table_uuid], "r").attempt_id
+    group = CompactionGroup(
+        BucketRef(b"", bucket),
+        vector_files=(file_id,),
+        deletion_vector_path=f"data/{attempt}/removed.parquet",
+        delete_counts=(count,),
+    )
+    change = make_change(table, kind=SnapshotKind.OVERWRITE, groups=(group,))
+    metastore.commit(CommitRequest("r", identifier, (change,), attempt))
+
+
+@pytest.mark.parametrize("options", [{}, {"bucket": "2", "bucket-key": "id"}])
+def test_a_file_is_due_once_a_fifth_of_its_rows_is_gone(metastore: InProcessMetastore, options: dict[str, str]) -> None:
+    table = make_table(metastore, keyed=False, options={"compaction.min.file-num": "9", **options})
+    write(metastore, table, 1, 2, size_bytes=1 << 30)
+    remove(metastore, table, 1, 1, 1)
+    step(metastore)
+    assert compactions(metastore, table) == {}
+    remove(metastore, table, 2, 3, 2)
+    step(metastore)
+    ((scope, job),) = compactions(metastore, table).items()
+    assert (scope, job.payload[REMOVED_ROWS], job.remaining_ms) == (SCOPE, "true", 0)

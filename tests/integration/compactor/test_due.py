@@ -250,3 +250,36 @@ def test_a_file_that_would_take_too_much_memory_stops_only_what_reads_it(
     settle(metastore)
     assert all(job.state is not JobState.FAILED for job in metastore.list_jobs())
     assert len(values(table)) == 27
+
+
+@pytest.mark.parametrize("options", [{}, {"bucket": "2", "bucket-key": "v"}])
+def test_a_large_file_with_many_removed_rows_is_rewritten(
+    catalog: Catalog, metastore: InProcessMetastore, options: dict[str, str]
+) -> None:
+    table = catalog.create_table("shop.visits", COLUMNS, options={"target-file-size": "64 kb", **options})
+    table.append(pa.table({"day": ["a"] * 11_000, "v": LARGE}, schema=COLUMNS))
+    settle(metastore)
+    before = table.scan(["v"]).to_arrow()["v"].to_pylist()
+    few = sorted(LARGE)[550]
+    assert table.delete_where(f"v < {few}").deleted_rows == 550
+    settle(metastore)
+    assert table.snapshots()["kind"].to_pylist()[-1] == "OVERWRITE", "so few rows are left where they are"
+    many = sorted(LARGE)[5_000]
+    table.delete_where(f"v < {many}")
+    settle(metastore)
+    plan = metastore.plan(PlanRequest(table.uuid))
+    assert sum(plan.files["row_count"].to_pylist()) == 6_000
+    assert not any(plan.files["delete_count"].to_pylist())
+    # Buckets keep the order of their rows.
+    assert table.scan(["v"]).to_arrow()["v"].to_pylist() == [each for each in before if each >= many]
+
+
+def test_a_full_compaction_drops_all_removed_rows(catalog: Catalog, metastore: InProcessMetastore) -> None:
+    table = catalog.create_table("shop.visits", COLUMNS, options={"target-file-size": "64 kb"})
+    table.append(pa.table({"day": ["a"] * 11_000, "v": LARGE}, schema=COLUMNS))
+    table.delete_where(f"v = {LARGE[0]} OR v = {LARGE[-1]}")
+    table.compact(full=True, wait=False)
+    attach_all(metastore)
+    plan = metastore.plan(PlanRequest(table.uuid))
+    assert sum(plan.files["row_count"].to_pylist()) == 10_998
+    assert not any(plan.files["delete_count"].to_pylist())

@@ -236,7 +236,7 @@ def test_a_spark_with_other_classes_reads_through_python(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    other = tmp_path / "Other.java"
+    other = tmp_path / "TableStream.java"
     source = compiling.SOURCES.joinpath("TableStream.java").read_text()
     other.write_text(source.replace("ParquetScanBuilder", "ParquetScanMaker"))
     monkeypatch.setattr(compiling, "SOURCES", tmp_path)

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from lakelog.writes.row_removal import KnownRows
+from lakelog.writes.row_changes.row_removal import KnownRows
 
 
 def _make(catalog: Catalog) -> Table:

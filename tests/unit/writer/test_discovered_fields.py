@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -20,13 +21,13 @@ TYPES: list[dict[str, Any]] = [
 ]
 
 
-def around(payload: Any, types: list[dict[str, Any]] | None) -> Any:
+def around(payload: Any, types: Sequence[Any] | None) -> Any:
     if types is None:
         return payload
-    return {"schema": {"fields": [{"field": "before", "fields": types}, {"field": "op"}]}, "payload": payload}
+    return {"schema": {"fields": [{"field": "before", "fields": list(types)}, {"field": "op"}]}, "payload": payload}
 
 
-def message(row: dict[str, Any], types: list[dict[str, Any]] | None = None, op: str = "c") -> bytes:
+def message(row: dict[str, Any], types: Sequence[Any] | None = None, op: str = "c") -> bytes:
     side = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
     return json.dumps(around({**side, "op": op}, types)).encode()
 
