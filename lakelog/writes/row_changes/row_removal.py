@@ -67,6 +67,9 @@ class KnownRows:
         vector_path, positions = known
         if vector_path == file.deletion_vector_path:
             return positions
+        if vector_path is not None:
+            # A rollback may have brought rows back that were not looked at.
+            return None
         (removed,) = find_removed_rows(store, [file])
         return positions if removed is None else np.setdiff1d(positions, removed, assume_unique=True)
 
