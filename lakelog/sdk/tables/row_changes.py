@@ -6,15 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
-import pyarrow as pa
-
 from lakelog.annotations import Condition, Parameters, Rows
 from lakelog.results import MergeResult, UpdateResult, WriteResult
 from lakelog.sdk.row_changes import RowChanges
 from lakelog.sdk.tables.handle import TableHandle
 from lakelog.sdk.transaction import Transaction
 from lakelog.writes.commit_options import CommitOptions, read_commit_options
-from lakelog.writes.ingest import to_batches
+from lakelog.writes.ingest import to_table
 from lakelog.writes.row_changes.clauses import Assignments, Clause, check_clauses
 from lakelog.writes.row_changes.merging import RowCounts
 from lakelog.writes.row_changes.on_condition import check_on
@@ -103,7 +101,7 @@ class TableRowChanges(TableHandle):
             CommitConflict: As for all writes; also if others came first 20 times.
         """
         checked, matched_by = check_clauses(clauses), check_on(on)
-        rows = pa.Table.from_batches(to_batches(source))
+        rows = to_table(source, self.schema)
         done = change_rows(
             self, "merge", lambda changes: changes.merge(rows, matched_by, checked, params, Names()), commit
         )
