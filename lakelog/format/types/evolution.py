@@ -263,7 +263,8 @@ class _Editor:
 
         def add_child(parent: pa.Field) -> pa.Field:
             if not pt.is_struct(parent.type):
-                raise _refusal(path, f"'{'.'.join(path[:-1])}' has type {parent.type}, and only structs get fields")
+                what = f"'{'.'.join(path[:-1])}' has type {to_sql_type(parent.type)}"
+                raise _refusal(path, f"{what}, and only structs get fields")
             return parent.with_type(pa.struct(insert(_children(parent.type))))
 
         self._replace(path[:-1], add_child)
@@ -288,7 +289,7 @@ class _Editor:
                 raise _refusal(path, f"It has type {to_sql_type(old)} already. Leave the change out")
             raise _refusal(
                 path,
-                f"Its type {to_sql_type(old)} cannot become {to_sql_type(new)}. {explain_refusal(old, new)}."
+                f"Its type {to_sql_type(old)} cannot become {to_sql_type(new)}. {explain_refusal(old, new)}"
                 f"{'' if role else _other_way(path, old, new)}",
                 reason="INCOMPATIBLE_TYPES",
                 old=old,
@@ -374,7 +375,8 @@ def _find(fields: Sequence[pa.Field], name: str, path: tuple[str, ...]) -> int:
     names = [field.name for field in fields]
     if name in names:
         return names.index(name)
-    near = difflib.get_close_matches(name[:200], names, n=3, cutoff=0.5) or names[:20]
+    near = [each for each in names if each.casefold() == name.casefold()]
+    near = near or difflib.get_close_matches(name[:200], names, n=3, cutoff=0.5) or names[:20]
     known = f"; near it are {', '.join(near)}. Upper and lower case count" if near else ""
     raise _refusal(path, f"There is no '{name[:200]}'{known}", reason="UNKNOWN_COLUMN")
 
@@ -456,7 +458,7 @@ def _other_way(path: tuple[str, ...], old: pa.DataType, new: pa.DataType) -> str
         return ""
     name, other = quote_name(path[0]), quote_name(f"{path[0]}_new")
     return (
-        f" To convert its values: ALTER TABLE ... ADD COLUMN {other} {to_sql_type(new)}; UPDATE ... SET {other} = "
+        f". To convert its values: ALTER TABLE ... ADD COLUMN {other} {to_sql_type(new)}; UPDATE ... SET {other} = "
         f"CAST({name} AS {to_sql_type(new)}); ALTER TABLE ... DROP COLUMN {name}, RENAME COLUMN {other} TO {name}"
     )
 

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 import lakelog.spark
 from lakelog import literal, when_matched, when_not_matched, when_not_matched_by_source
 from lakelog.errors import InvalidArgument
-from lakelog.format.types.column_changes import ColumnChange
 from lakelog.sdk.tables.table import Table
 from lakelog.spark.row_changes import change, removal
 from tests.integration.spark.spark_tables import MakeTable
@@ -139,7 +138,7 @@ def test_a_commit_in_between_is_seen_by_the_next_try(
 def test_columns_that_are_altered_in_between_are_read_again(
     spark: SparkSession, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    altered: list[ColumnChange] = [lakelog.AddColumn("n", "INT"), lakelog.RenameColumn("price", "cost")]
+    altered: list[lakelog.ColumnChange] = [lakelog.AddColumn("n", "INT"), lakelog.RenameColumn("price", "cost")]
     tries = _after_the_first_read(monkeypatch, lambda: table.alter(columns=altered))
     assert lakelog.spark.update(spark, table.name, {"v": "v + 1"}).updated_rows == 3
     assert [row[1] for row in state(table)] == [11, 21, 31]

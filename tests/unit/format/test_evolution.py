@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -119,7 +120,8 @@ def test_a_widened_column_keeps_its_defaults() -> None:
         ([AddColumn("n", "INT", after="nope")], "nope", "There is no 'nope'"),
         ([AddColumn("n", "TIME")], "n", "There is no type TIME"),
         ([AddColumn("n", pa.uint64())], "n", "cast it to decimal128"),
-        ([AddColumn("price.cents", "INT")], "price.cents", "only structs get fields"),
+        ([DropColumn("Price")], "Price", "near it are price. Upper and lower case count"),
+        ([AddColumn("price.cents", "INT")], "price.cents", "'price' has type DECIMAL(10,2), and only structs"),
         ([WidenColumn("price", "DECIMAL(10, 3)")], "price", "Its type DECIMAL(10,2) cannot become DECIMAL(10,3)"),
         ([WidenColumn("seq", "STRING")], "seq", "It may become BIGINT, DOUBLE"),
         ([WidenColumn("seq", "INT")], "seq", "has type INT already"),
@@ -143,6 +145,7 @@ def test_a_refused_change_names_its_column_and_what_would_do(
         change(*changes)
     assert f"'{column}'" in error.value.message
     assert says in error.value.message
+    assert not re.search(r"[^.]\.\.$", error.value.message)
     assert error.value.metadata["column"] == column
 
 

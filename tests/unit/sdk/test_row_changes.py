@@ -120,6 +120,25 @@ def test_few_keys_are_looked_up_and_not_scanned(catalog: Catalog, monkeypatch: p
     assert table.scan(["v"], "id IN (50, 999)").to_arrow().column("v").to_pylist() == [1, 9]
 
 
+@pytest.mark.parametrize("source", [[], pa.table({"id": pa.array([], pa.int64()), "v": pa.array([], pa.int64())})])
+def test_a_source_may_be_empty(catalog: Catalog, source: Any) -> None:
+    table = _make(catalog)
+    assert table.merge(source, ["id"], when_matched().update({"v": "source.v"})).updated_rows == 0
+    with catalog.transaction() as tx:
+        tx.table("shop.t").merge(source, ["id"], when_not_matched_by_source("target.v = 10").delete())
+    assert _read(table) == [(2,), (3,)]
+
+
+def test_the_parts_of_a_source_go_together(catalog: Catalog) -> None:
+    table = _make(catalog)
+    few, more = pa.table({"id": [1], "v": pa.nulls(1)}), pa.table({"id": [2], "v": [7]})
+    table.merge([few, more], ["id"], when_matched().update({"v": "source.v"}))
+    assert _read(table, "v") == [(1, None), (2, 7), (3, None)]
+    with pytest.raises(InvalidArgument, match="different types") as caught:
+        table.merge([more, pa.table({"id": ["x"], "v": [1]})], ["id"], when_matched().delete())
+    assert caught.value.reason == "SCHEMA_MISMATCH"
+
+
 def test_keys_beyond_the_type_of_the_column_match_nothing(catalog: Catalog) -> None:
     schema = pa.schema([pa.field("id", pa.int32(), nullable=False), ("v", pa.int64())])
     table = catalog.create_table("shop.t", schema, primary_key=["id"])
