@@ -8,7 +8,7 @@ from typing import Final
 
 from lakelog.errors import InvalidArgument, ResourceExhausted
 from lakelog.format.tables.table import TableInfo
-from lakelog.format.types.column_changes import ColumnChange
+from lakelog.format.types.column_changes import AddColumn, ColumnChange, CommentColumn
 from lakelog.format.types.evolution import ColumnRoles, evolve, find_renames, next_field_id
 from lakelog.format.types.schema import TableSchema
 from lakelog.options.column_options import find_named_columns, rename_in_options
@@ -47,6 +47,9 @@ class Columns:
             raise InvalidArgument(
                 "There is neither a change of columns nor a comment. Give one.", metadata={"field": "changes"}
             )
+        for change in changes:
+            if isinstance(change, AddColumn | CommentColumn):
+                check_text("changes.comment", change.comment, 0, MAX_COMMENT)
 
         async def alter(tx: Transaction) -> TableInfo:
             head = await lock_head(tx, table_uuid)

@@ -13,7 +13,7 @@ import pytest
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, NotFound
 from lakelog.format.tables.table import TableInfo, TableName
-from lakelog.format.types.column_changes import AddColumn, ColumnChange, DropColumn, RenameColumn, WidenColumn
+from lakelog.format.types.column_changes import AddColumn, ColumnChange, CommentColumn, DropColumn, RenameColumn, WidenColumn
 from tests.support.metastore.making import append, make_table
 
 COLUMNS = pa.schema([("id", pa.int64()), ("day", pa.date32()), ("v", pa.int32()), ("w", pa.string())])
@@ -58,6 +58,17 @@ def test_the_comment_changes_alone(metastore: Metastore) -> None:
         metastore.alter_columns(table.table_uuid, changes=[])
     with pytest.raises(InvalidArgument, match="comment"):
         metastore.alter_columns(table.table_uuid, changes=[], comment="x" * 4097)
+
+
+@pytest.mark.parametrize("change", [AddColumn("x", "INT", comment="c" * 4097), CommentColumn("v", "c" * 4097)])
+def test_a_comment_of_a_column_is_as_short_as_one_of_a_table(metastore: Metastore, change: ColumnChange) -> None:
+    """Each version of a schema has it, and so has each answer with a table."""
+    table = make_table(metastore)
+    with pytest.raises(InvalidArgument, match="4096") as refused:
+        metastore.alter_columns(table.table_uuid, changes=[change])
+    assert refused.value.metadata["field"] == "changes.comment"
+    short = metastore.alter_columns(table.table_uuid, changes=[CommentColumn("v", "c" * 4096)])
+    assert short.schema.arrow.field("v").metadata[b"comment"] == b"c" * 4096
 
 
 def test_options_follow_a_new_name(metastore: Metastore) -> None:
