@@ -217,7 +217,9 @@ def _from_ipc_value(data: bytes, field: str) -> pa.Scalar | None:
         return None
     text = (value.metadata or {}).get(_VALUE_KEY)
     if text is None:
-        raise refusal(field, f"({len(data)} bytes) has no value", "Send its text in the field's metadata, under 'value'")
+        raise refusal(
+            field, f"({len(data)} bytes) has no value", "Send its text in the field's metadata, under 'value'"
+        )
     try:
         return from_text(text, value.type)
     except (pa.ArrowException, ValueError, TypeError) as error:

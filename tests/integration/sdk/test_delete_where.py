@@ -222,9 +222,7 @@ def test_a_compaction_between_makes_it_look_again(catalog: Catalog, monkeypatch:
     assert [len(read) for read in between.read] == [2, 1]
 
 
-def test_rows_that_a_rollback_brings_back_between_go_as_well(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_that_a_rollback_brings_back_between_go_as_well(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(catalog)
     table.append(rows(*range(10)))
     table.delete_where("id = 1")
