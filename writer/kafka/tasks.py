@@ -304,6 +304,7 @@ def _to_uncommitted_error(taken: TakenRange, records: FetchedRecords, place: int
 def _to_error(task: KafkaReadTask, taken: TakenRange, record: BadRecord) -> LakelogError:
     raw = record.raw.decode("utf-8", "backslashreplace")
     shown = f" Its value is: {raw[:200]}{'...' if len(raw) > 200 else ''}" if raw else ""
+    shown += task.coercion.hint(record.reason)
     return InvalidArgument(
         f"The record at offset {record.line} of partition {taken.partition} of topic '{taken.topic}': "
         f"{record.reason}.{shown} The pipeline stops at bad records (bad_records: stop), and nothing of this batch was "
