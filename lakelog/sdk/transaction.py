@@ -44,10 +44,10 @@ from lakelog.writes.changelog.commit_changelog import commit_lookups
 from lakelog.writes.commit_metadata import CommitIdentity, CommitMetadata, name_dropped_table
 from lakelog.writes.commit_options import NO_GUARDS, Guards
 from lakelog.writes.ingest import to_batches
-from lakelog.writes.latest_deletes import LatestDeletes, needs_latest
 from lakelog.writes.overwrite import StaticPartition, check_dynamic, to_restore, to_static_partition
 from lakelog.writes.row_changes.clauses import Assignments, Clause, check_clauses
-from lakelog.writes.row_removal import KnownRows, check_takes_deletes, remove_matching
+from lakelog.writes.row_changes.latest_deletes import LatestDeletes, needs_latest
+from lakelog.writes.row_changes.row_removal import KnownRows, check_takes_deletes, remove_matching
 from lakelog.writes.table_write import TableWrite
 from lakelog.writes.write_state import WriteState
 

@@ -15,7 +15,8 @@ from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.sdk.transaction import TransactionTable
 from lakelog.storage.parquet.live_file import to_live_files
-from lakelog.writes import row_removal, run_again
+from lakelog.writes import run_again
+from lakelog.writes.row_changes import row_removal
 from tests.support.tables.append_compaction import compact_append
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("day", pa.string()), ("price", pa.float64())])
