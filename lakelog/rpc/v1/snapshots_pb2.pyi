@@ -1195,7 +1195,7 @@ class AttachChangelogsRequest(_message.Message):
     table_uuid: _builtins.str
     """The table."""
     schema_id: _builtins.int
-    """The schema that the files were written with; must be the table's."""
+    """The schema that the files were written with: that of the snapshots, so the table's or an earlier one of it."""
     bucket_count: _builtins.int
     """The number of buckets that they were written for; must be the table's."""
     attempt_id: _builtins.str
