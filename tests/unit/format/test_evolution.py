@@ -215,7 +215,7 @@ def test_a_new_column_with_the_old_name_of_a_key_is_no_key() -> None:
         assert new.primary_key == ("k", "day")
         assert new.field_ids["k"] == OLD.field_ids["id"]
     taken = [RenameColumn("id", "k"), RenameColumn("seq", "id")]
-    with pytest.raises(InvalidArgument, match="is named by option 'sequence.field'"):
+    with pytest.raises(InvalidArgument, match=r"is named by option 'sequence.field'"):
         change(*taken, DropColumn("id"))
     with pytest.raises(InvalidArgument, match="is part of the primary key"):
         change(*taken, DropColumn("k"))
