@@ -31,7 +31,7 @@ from lakelog.spark.installation import installation_of
 from lakelog.spark.planning import plan_read
 from lakelog.spark.row_changes.joined_rows import find_equal_columns
 from lakelog.spark.row_changes.outputs import ACTION_COLUMN, Outputs
-from lakelog.spark.row_changes.removal import PLACE_COLUMNS, read_places, replace_rows
+from lakelog.spark.row_changes.removal import check_removed_rows, collect_places, read_places, replace_rows
 from lakelog.spark.session.remote import check_not_remote
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
@@ -129,6 +129,8 @@ class _Change:
                 key = list(info.schema.primary_key)
                 outputs.check_keys_are_new(chosen, read_table(self._spark, self._name, columns=key))
             counts = outputs.count(chosen)
+            if not info.schema.primary_key:
+                check_removed_rows(info.name, counts.get(Action.UPDATE, 0) + counts.get(Action.DELETE, 0))
             result = self._write(info, outputs, chosen, relies_on_all)
         return result, None if result.already_applied else counts
 
@@ -175,8 +177,7 @@ class _Change:
             guarded[guard] = info.latest_snapshot_id if given is None else min(info.latest_snapshot_id, given)
         changed = functools.reduce(DataFrame.unionAll, outputs.to_rows(chosen))
         if not info.schema.primary_key:
-            with lakelog_errors():
-                places = chosen.select(*PLACE_COLUMNS).dropna().toArrow()
+            places = collect_places(chosen)
             if places.num_rows:
                 now = self._metastore.get_table_by_uuid(info.table_uuid)
                 check_unaltered(info, now.table_uuid, now.schema)
