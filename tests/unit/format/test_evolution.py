@@ -208,13 +208,13 @@ def test_rows_of_an_older_schema_fit_if_nothing_of_them_is_lost() -> None:
 
 
 def test_a_new_column_with_the_old_name_of_a_key_is_no_key() -> None:
-    again = [RenameColumn("id", "k"), AddColumn("id", pa.int32())]
+    again: list[ColumnChange] = [RenameColumn("id", "k"), AddColumn("id", pa.int32())]
     assert change(*again).primary_key == ("k", "day")
     for more in (DropColumn("id"), WidenColumn("id", "BIGINT"), WidenColumn("id", "DOUBLE")):
         new = change(*again, more)
         assert new.primary_key == ("k", "day")
         assert new.field_ids["k"] == OLD.field_ids["id"]
-    taken = [RenameColumn("id", "k"), RenameColumn("seq", "id")]
+    taken: list[ColumnChange] = [RenameColumn("id", "k"), RenameColumn("seq", "id")]
     with pytest.raises(InvalidArgument, match=r"is named by option 'sequence.field'"):
         change(*taken, DropColumn("id"))
     with pytest.raises(InvalidArgument, match="is part of the primary key"):
