@@ -88,8 +88,8 @@ def _check_size(table: str, schema: TableSchema, stored_bytes: int) -> None:
     size_bytes = len(schema.to_ipc())
     if size_bytes > MAX_SCHEMA_BYTES:
         raise ResourceExhausted(
-            f"The schema of {table} would have {size_bytes} bytes, and at most {MAX_SCHEMA_BYTES} are possible. Shorten "
-            "comments, drop columns, or put rarely used ones into a map."
+            f"The schema of {table} would have {size_bytes} bytes, and at most {MAX_SCHEMA_BYTES} are possible. "
+            "Shorten comments, drop columns, or put rarely used ones into a map."
         )
     if stored_bytes + size_bytes > MAX_SCHEMAS_BYTES:
         raise ResourceExhausted(
