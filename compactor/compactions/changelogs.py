@@ -106,7 +106,7 @@ class ChangelogJobExecutor(FileJobExecutor):
     def _attach(self, job: Job, info: TableInfo, attempt: CommitAttempt, made: LateChangelogs) -> int:
         request = AttachRequest(
             table_uuid=info.table_uuid,
-            schema_id=info.schema.schema_id,
+            schema_id=made.schema_id,
             bucket_count=TableOptions(info.options).bucket_count(True),
             attempt_id=attempt.attempt_id,
             job_id=job.job_id,

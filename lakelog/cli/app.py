@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "database": "Make, list and drop databases.",
     "table": "Make, list and describe tables, set their options, roll back and drop them.",
     "insert": "Write the rows of files.",
+    "delete": "Delete the rows of a table that fulfil a condition.",
     "scan": "Show the rows of a table.",
     "changes": "Show the changes of some snapshots.",
     "tail": "Show a table's changes.",
@@ -56,7 +57,7 @@ _FOLDERS: Final = {
     "table": "commands.tables",
     "files": "commands.tables",
     **dict.fromkeys(("grant", "revoke", "grants"), "commands.access"),
-    **dict.fromkeys(("insert", "scan", "changes", "tail", "sql"), "commands.rows"),
+    **dict.fromkeys(("insert", "delete", "scan", "changes", "tail", "sql"), "commands.rows"),
 }
 """The modules of commands that are not in `commands`."""
 

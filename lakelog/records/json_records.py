@@ -34,6 +34,7 @@ _SCANNED_AT_ONCE: Final = 1024
 """Fewer records are not halved further to find those that Arrow refuses: a scan of them costs as little."""
 _LONGEST_SHOWN: Final = 100
 _MOST_NAMES: Final = 30
+NO_COLUMN: Final = "the table has no column for its field"
 _NOT_UTF8: Final = "it is not valid UTF-8 text"
 
 
@@ -146,7 +147,7 @@ def _explain(raw: bytes, types: Mapping[str, pa.DataType], ignore_unknown: bool)
     unknown = [name for name in fields if name not in types]
     if unknown and not ignore_unknown:
         known = ", ".join(list(types)[:_MOST_NAMES])
-        return f"the table has no column for its field '{unknown[0][:_LONGEST_SHOWN]}'; it has {known}"
+        return f"{NO_COLUMN} '{unknown[0][:_LONGEST_SHOWN]}'; it has {known}"
     return f"it is not JSON: it is nested too deeply, {TOO_DENSE}, or a text in it is no valid Unicode"
 
 

@@ -31,7 +31,15 @@ from lakelog.writes.row_changes.clauses import Action, Assignments, Clause, Rows
 from lakelog.writes.row_changes.evaluation import Evaluator
 from lakelog.writes.row_changes.expressions import Column
 from lakelog.writes.row_changes.merging import ChangedRows, MergeRun, RowCounts, check_new_keys, show_rows
-from lakelog.writes.row_changes.plan import Names, check_table, key_columns, plan_merge, plan_update, to_output_table
+from lakelog.writes.row_changes.plan import (
+    OWN_NAMES,
+    Names,
+    check_table,
+    key_columns,
+    plan_merge,
+    plan_update,
+    to_output_table,
+)
 from lakelog.writes.row_changes.selection import RowSelection
 from lakelog.writes.row_changes.target_rows import Portion, TargetRows, find_filter
 from lakelog.writes.table_write import TableWrite
@@ -72,7 +80,11 @@ class RowChanges:
         self._write.guards = self._write.guards.meet(Guards(if_snapshot=snapshot_id))
 
     def update(
-        self, given: Assignments, where: Condition | RowSelection | None, params: Parameters | None, names: Names
+        self,
+        given: Assignments,
+        where: Condition | RowSelection | None,
+        params: Parameters | None,
+        names: Names = OWN_NAMES,
     ) -> RowCounts:
         """Gives columns of some rows new values; see `lakelog.Table.update`."""
         text = where if isinstance(where, str) else None
@@ -102,7 +114,7 @@ class RowChanges:
         on: str | Sequence[str],
         clauses: Sequence[Clause],
         params: Parameters | None,
-        names: Names,
+        names: Names = OWN_NAMES,
     ) -> RowCounts:
         """Compares the rows of the table with those of a source; see `lakelog.Table.merge`."""
         with Evaluator() as evaluator:

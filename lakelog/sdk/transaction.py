@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
 
@@ -38,22 +38,22 @@ from lakelog.reads.scan import Scan
 from lakelog.reads.scan_planning import plan_scan
 from lakelog.results import TransactionResult
 from lakelog.sdk.conditions import to_deletion
-from lakelog.sdk.row_changes import RowChanges
 from lakelog.storage.write.row_normalizer import KindSource, RowNormalizer
 from lakelog.writes.attempt import CommitAttempt, Repeating
 from lakelog.writes.changelog.commit_changelog import commit_lookups
 from lakelog.writes.commit_metadata import CommitIdentity, CommitMetadata, name_dropped_table
 from lakelog.writes.commit_options import NO_GUARDS, Guards
 from lakelog.writes.ingest import to_batches, to_table
-from lakelog.writes.latest_deletes import LatestDeletes, needs_latest
 from lakelog.writes.overwrite import StaticPartition, check_dynamic, to_restore, to_static_partition
 from lakelog.writes.row_changes.clauses import Assignments, Clause, check_clauses
-from lakelog.writes.row_changes.merging import RowCounts
-from lakelog.writes.row_changes.on_condition import check_on
-from lakelog.writes.row_changes.plan import Names
-from lakelog.writes.row_removal import KnownRows, check_takes_deletes, remove_matching
+from lakelog.writes.row_changes.latest_deletes import LatestDeletes, needs_latest
+from lakelog.writes.row_changes.row_removal import KnownRows, check_takes_deletes, remove_matching
 from lakelog.writes.table_write import TableWrite
 from lakelog.writes.write_state import WriteState
+
+if TYPE_CHECKING:
+    from lakelog.sdk.row_changes import RowChanges
+    from lakelog.writes.row_changes.merging import RowCounts
 
 
 class Transaction:
@@ -435,7 +435,7 @@ class TransactionTable:
         Returns:
             How many rows got new values.
         """
-        return self._change_rows("update", lambda changes: changes.update(set, where, params, Names())).updated
+        return self._change_rows("update", lambda changes: changes.update(set, where, params)).updated
 
     def merge(
         self, source: Rows, on: str | Sequence[str], *clauses: Clause, params: Parameters | None = None
@@ -443,7 +443,7 @@ class TransactionTable:
         """Compares the table's rows with others; see `lakelog.Table.merge`, and for conflicts `update`."""
         checked = check_clauses(clauses)
         rows = to_table(source, self._table_write.info.schema.arrow)
-        return self._change_rows("merge", lambda changes: changes.merge(rows, check_on(on), checked, params, Names()))
+        return self._change_rows("merge", lambda changes: changes.merge(rows, on, checked, params))
 
     def _change_rows(self, call: str, change: Callable[[RowChanges], RowCounts]) -> RowCounts:
         """Changes rows that are read in this transaction.
@@ -452,6 +452,9 @@ class TransactionTable:
             call: The call, for messages.
             change: Gets what changes the rows of this table.
         """
+        # Imported here: it imports sqlglot, which takes longer than all else that a program imports to connect.
+        from lakelog.sdk.row_changes import RowChanges
+
         self._transaction._check_open()
         write = self._table_write
         if write.was_written:

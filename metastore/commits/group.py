@@ -9,7 +9,6 @@ from typing import Final, Literal
 
 from lakelog.clock import Ids
 from lakelog.errors import Fenced, LakelogError
-from lakelog.format.commit.deletion_vectors import rebase_deletion_vectors
 from lakelog.format.commit.effects import (
     apply_change,
     place_baseline,
@@ -36,7 +35,6 @@ from lakelog.format.commit.facts import (
     WriterFacts,
 )
 from lakelog.format.commit.rebase import Rebased, rebase_compaction
-from lakelog.format.commit.removed_rows import rebase_removed_rows
 from lakelog.format.commit.request import (
     Change,
     ChangeResult,
@@ -52,6 +50,8 @@ from lakelog.format.commit.request import (
 )
 from lakelog.format.commit.rules import Verdict, applied_results, check_commit, find_commit_time
 from lakelog.format.commit.totals import check_totals
+from lakelog.format.commit.vectors.deletion_vectors import rebase_deletion_vectors
+from lakelog.format.commit.vectors.removed_rows import rebase_removed_rows
 from lakelog.format.commit.writer_names import is_of_job
 from lakelog.format.jobs.job import CHANGELOG, CHANGELOG_PRIORITY, DueJob
 from lakelog.format.tables.snapshot import ChangelogState, Snapshot, SnapshotKind
@@ -434,7 +434,7 @@ async def _remove(
         return await transaction.restore_files(head, removal.snapshot_id, keyed=keyed)
     if isinstance(removal, RemovePartitionValues):
         known = await transaction.list_partitions(head.table_id)
-        removal = RemovePartitions(await partitions.matching(transaction, head, known, removal.values))
+        removal = RemovePartitions(await partitions.matching(transaction, head, known, change))
     return RestoredTotals(await transaction.mark_removed(head.table_id, head.latest_snapshot_id + 1, removal))
 
 

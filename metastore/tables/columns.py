@@ -8,7 +8,7 @@ from typing import Final
 
 from lakelog.errors import InvalidArgument, ResourceExhausted
 from lakelog.format.tables.table import TableInfo
-from lakelog.format.types.column_changes import ColumnChange
+from lakelog.format.types.column_changes import AddColumn, ColumnChange, CommentColumn
 from lakelog.format.types.evolution import ColumnRoles, evolve, find_renames, next_field_id
 from lakelog.format.types.schema import TableSchema
 from lakelog.options.column_options import find_named_columns, rename_in_options
@@ -23,6 +23,12 @@ from .lookup import find_table, lock_head
 
 MAX_SCHEMAS: Final = 10_000
 """Versions of a table's schema: it would be a program in a loop that makes more."""
+
+MAX_SCHEMA_BYTES: Final = 4 << 20
+"""One version, as stored: what a request for a new table can have. Each plan carries at least one."""
+
+MAX_SCHEMAS_BYTES: Final = 48 << 20
+"""All versions of a table's schema: they are listed in one message of 64 MiB, without which streams cannot go on."""
 
 
 class Columns:
@@ -47,6 +53,9 @@ class Columns:
             raise InvalidArgument(
                 "There is neither a change of columns nor a comment. Give one.", metadata={"field": "changes"}
             )
+        for change in changes:
+            if isinstance(change, AddColumn | CommentColumn):
+                check_text("changes.comment", change.comment, 0, MAX_COMMENT)
 
         async def alter(tx: Transaction) -> TableInfo:
             head = await lock_head(tx, table_uuid)
@@ -62,6 +71,7 @@ class Columns:
                         "SELECT)."
                     )
                 schema, options = plan_schema(found.info, changes, schemas)
+                _check_size(head.name, schema, await tx.measure_schemas(found.table_id))
                 await tx.add_schema(found.table_id, schema)
                 if options != found.info.options:
                     await tx.set_options(found.table_id, options)
@@ -72,6 +82,21 @@ class Columns:
         altered = await run_transaction(self._store, alter)
         self._altered(table_uuid)
         return altered
+
+
+def _check_size(table: str, schema: TableSchema, stored_bytes: int) -> None:
+    size_bytes = len(schema.to_ipc())
+    if size_bytes > MAX_SCHEMA_BYTES:
+        raise ResourceExhausted(
+            f"The schema of {table} would have {size_bytes} bytes, and at most {MAX_SCHEMA_BYTES} are possible. Shorten "
+            "comments, drop columns, or put rarely used ones into a map."
+        )
+    if stored_bytes + size_bytes > MAX_SCHEMAS_BYTES:
+        raise ResourceExhausted(
+            f"The versions of the schema of {table} would have {stored_bytes + size_bytes} bytes together, and at most "
+            f"{MAX_SCHEMAS_BYTES} are possible. Change several columns at once, or make a new table with the columns "
+            "that it should have (CREATE TABLE ... AS SELECT)."
+        )
 
 
 def plan_schema(

@@ -41,7 +41,7 @@ class SdkDriver:
         handle = self._catalog.table(name)
         if step.call == "compact":
             return self._compact(handle)
-        if step.call in ("rollback", "tag"):
+        if step.call in ("rollback", "tag", "delete_where"):
             return self._apply_to_state(handle, step)
         if step.call == "alter":
             handle.alter(columns=parse_clauses(step.clauses, handle.info.schema))
@@ -62,6 +62,9 @@ class SdkDriver:
         arguments: dict[str, Any] = dict(step.arguments)
         if step.call == "tag":
             return Outcome(handle.tags.create(str(step.state), **arguments), False)
+        if step.call == "delete_where":
+            deleted = handle.delete_where(str(step.state), **arguments)
+            return Outcome(deleted.snapshot_id, deleted.already_applied)
         result = handle.rollback_to(step.state, **arguments)
         return Outcome(result.snapshot_id, result.already_applied)
 
@@ -90,7 +93,7 @@ class SparkDriver(SdkDriver):
 
         if step.call == "compact":
             return self._compact(self._catalog.table(name))
-        if step.call in ("rollback", "tag"):
+        if step.call in ("rollback", "tag", "delete_where"):
             return super().apply(name, table, step)
         if step.call == "alter":
             self._catalog.sql(f"ALTER TABLE {name} {', '.join(step.clauses)}")

@@ -88,14 +88,16 @@ class Step:
         partition: For an overwrite.
         columns: The columns that the rows have; None: all.
         error: A regular expression that the error must match; None: it must succeed.
-        state: Of a rollback: the snapshot or tag; of a tag: its name.
+        state: Of a rollback: the snapshot or tag; of a tag: its name; of `delete_where`: the condition.
         arguments: Further arguments of the call: writer, identifier, watermark ...
         snapshot: The snapshot id it must return; 0: none; None: not looked at.
         clauses: Of an alteration: what follows ALTER TABLE and the name, each by itself.
         table_columns: Of an alteration: the table's columns from then on, as of `TableSpec`; empty: as before.
     """
 
-    call: Literal["append", "upsert", "delete", "write", "overwrite", "compact", "rollback", "tag", "alter"]
+    call: Literal[
+        "append", "upsert", "delete", "write", "overwrite", "delete_where", "compact", "rollback", "tag", "alter"
+    ]
     rows: tuple[str, ...]
     partition: Mapping[str, object] | Literal["dynamic"] | None = None
     columns: tuple[str, ...] | None = None
@@ -185,6 +187,11 @@ def write(*rows: str, **more: object) -> Step:
 def overwrite(*rows: str, partition: Mapping[str, object] | Literal["dynamic"] | None = None, **more: object) -> Step:
     """A step that overwrites."""
     return _step("overwrite", rows, {**more, "partition": partition})
+
+
+def delete_where(condition: str, **more: object) -> Step:
+    """A step that deletes rows by a condition."""
+    return _step("delete_where", (), {**more, "state": condition})
 
 
 def compact() -> Step:

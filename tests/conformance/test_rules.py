@@ -12,6 +12,7 @@ from tests.conformance import (
     cases_late,
     cases_producers,
     cases_rollbacks,
+    cases_rows_by_condition,
     cases_schemas,
     cases_tables,
     cases_touched_buckets,
@@ -28,6 +29,7 @@ CASES = (
     *cases_late.CASES,
     *cases_full_compaction.CASES,
     *cases_rollbacks.CASES,
+    *cases_rows_by_condition.CASES,
     *cases_schemas.CASES,
 )
 

@@ -9,10 +9,12 @@ import pyarrow as pa
 
 from lakelog.log.codecs.avro.connect_types import read_connect_schema
 from lakelog.log.codecs.changes import find_debezium_schemas
-from lakelog.records.inferred_types import infer_json, join_schemas
+from lakelog.records.blocks import Indices
+from lakelog.records.inferred_types import infer_json, join_schemas, leave_out_untyped
 
 from ..pipeline.kafka_spec import RecordFormat
 from ..records.discovery import discoverer
+from ..records.new_columns import to_refusal
 from ..source import ReadTasks
 from .tasks import KafkaReadTask, TakenRange, cut, fetch
 from .topic import open_log
@@ -26,9 +28,42 @@ def range_discoverer(task: KafkaReadTask, groups: Sequence[Sequence[TakenRange]]
 def _find_columns(task: KafkaReadTask, taken: TakenRange) -> Iterator[pa.Schema]:
     with closing(open_log(task.source).open_reader(taken.topic)) as reader:
         for records in fetch(reader, task, taken):
-            mine = records.values.filter(pa.array(records.offsets < taken.end))
-            for values in cut(mine):
-                yield find_fields(values, task.source.format)
+            offsets = records.offsets[records.offsets < taken.end]
+            first = 0
+            for values in cut(records.values.slice(0, len(offsets))):
+                fields = find_fields(values, task.source.format)
+                if task.refuses_new:
+                    _check_known(task, taken, fields, values, offsets[first:])
+                first += len(values)
+                yield fields
+
+
+def _check_known(task: KafkaReadTask, taken: TakenRange, fields: pa.Schema, values: pa.Array, offsets: Indices) -> None:
+    """Raises InvalidArgument if records have a field that the table does not have, with the first such record."""
+    new = leave_out_untyped(pa.schema([each for each in fields if each.name not in task.coercion.source_names]))
+    if not len(new):
+        return
+    field = new.field(0)
+    offset = int(offsets[_find_first(values, field.name, task.source.format)])
+    raise to_refusal(
+        f"Pipeline '{task.pipeline}': the record at offset {offset} of partition {taken.partition} of topic "
+        f"'{taken.topic}'",
+        field,
+        task.coercion.table,
+        topic=taken.topic,
+        partition=str(taken.partition),
+        offset=str(offset),
+    )
+
+
+def _find_first(values: pa.Array, name: str, record_format: RecordFormat) -> int:
+    """The place of the first value that says what the type of a field is; there is one."""
+    start, end = 0, len(values)
+    while end - start > 1:
+        middle = (start + end) // 2
+        found = leave_out_untyped(find_fields(values.slice(start, middle - start), record_format))
+        start, end = (start, middle) if name in found.names else (middle, end)
+    return start
 
 
 def find_fields(values: pa.Array, record_format: RecordFormat) -> pa.Schema:

@@ -79,6 +79,8 @@ class KafkaReadTask:
         heeds_headers: Whether records' headers may give row kinds, as those of lakelog's own logs.
         sequence_fields: The table's `sequence.field`, whose value a tombstone has in a header.
         letters_mark: The file that marks the dead letters' folder as the driver program's; None: it is certain.
+        refuses_new: Whether fields that the table does not have end the pipeline, where the format's reader passes them
+            over.
     """
 
     pipeline: str
@@ -90,6 +92,7 @@ class KafkaReadTask:
     heeds_headers: bool = False
     sequence_fields: tuple[str, ...] = ()
     letters_mark: str | None = None
+    refuses_new: bool = False
 
 
 def range_reader(task: KafkaReadTask, groups: Sequence[Sequence[TakenRange]]) -> ReadTasks:
@@ -304,6 +307,7 @@ def _to_uncommitted_error(taken: TakenRange, records: FetchedRecords, place: int
 def _to_error(task: KafkaReadTask, taken: TakenRange, record: BadRecord) -> LakelogError:
     raw = record.raw.decode("utf-8", "backslashreplace")
     shown = f" Its value is: {raw[:200]}{'...' if len(raw) > 200 else ''}" if raw else ""
+    shown += task.coercion.hint(record.reason)
     return InvalidArgument(
         f"The record at offset {record.line} of partition {taken.partition} of topic '{taken.topic}': "
         f"{record.reason}.{shown} The pipeline stops at bad records (bad_records: stop), and nothing of this batch was "

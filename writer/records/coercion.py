@@ -25,6 +25,7 @@ from lakelog.format.types.sql_types import to_sql_type
 from lakelog.log.codecs.casts import cast_or_null
 from lakelog.records.bad_records import BadRecord, FileRefused, Report
 from lakelog.records.blocks import Indices
+from lakelog.records.json_records import NO_COLUMN
 from lakelog.records.source_rows import SourceRows
 from lakelog.records.text_options import EPOCH_FORMATS, TextOptions
 from lakelog.records.text_values import Mask, is_parsable, parse_text
@@ -137,6 +138,12 @@ class Coercion:
         if missing and not self._may_leave_out:
             shown = ", ".join(f"'{name}'" for name in missing[:20])
             raise FileRefused(f"{where} leaves out {shown}; add {_LEFT_OUT}")
+
+    def hint(self, reason: str) -> str:
+        """What helps where a record has a field that the table lacks, as a sentence behind a blank; else nothing."""
+        if NO_COLUMN not in reason:
+            return ""
+        return f" ALTER TABLE {self.table} ADD COLUMN ... adds it, and so does schema.evolution: add-columns."
 
     def coerce(self, rows: SourceRows, report: Report) -> pa.RecordBatch:
         """Returns the rows of records that fit as a whole, as `output`; reports the other records."""

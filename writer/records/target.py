@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 import pyarrow as pa
 
@@ -11,15 +10,11 @@ from lakelog.client.column_merge import merge_columns
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.tables.table import TableInfo
-from lakelog.format.types.sql_types import to_sql_type
-from lakelog.format.types.types import canonical_type
 from lakelog.records.inferred_types import leave_out_untyped
 
 from ..pipeline.spec import Evolution, Mode, Pipeline
 from .coercion import Coercion
-
-NEW_COLUMN: Final = "NEW_COLUMN"
-"""The reason of the error for a column of the source that the table does not have."""
+from .new_columns import NEW_COLUMN
 
 
 class Target:
@@ -61,20 +56,17 @@ class Target:
         return evolution is Evolution.ADD_COLUMNS or (evolution is Evolution.FAIL and is_silent)
 
     def add_columns(self, found: pa.Schema, *, are_typed: bool) -> None:
-        """Adds the columns of a source that the table lacks, or refuses them; blocks. Idempotent.
+        """Adds the columns of a source that the table lacks; blocks. Idempotent.
 
         Args:
             found: The source's columns.
             are_typed: Whether the source itself says the types, so that those of known columns count as well.
 
         Raises:
-            InvalidArgument: There are new ones and the pipeline does not add them (`NEW_COLUMN`); or they cannot be
-                added.
+            InvalidArgument: They cannot be added.
         """
         names = {source.name: name for name, source in self.coercion.sources.items()}
         new = leave_out_untyped(pa.schema([each for each in found if each.name not in self.coercion.source_names]))
-        if len(new) and self._pipeline.evolution is Evolution.FAIL:
-            raise self._to_refusal(new)
         self._check_case(new)
         known = [each.with_name(names[each.name]) for each in found if are_typed and each.name in names]
         self._take(merge_columns(self._metastore, self.info, pa.schema([*known, *new])))
@@ -90,17 +82,6 @@ class Target:
                 reason=NEW_COLUMN,
                 metadata={"column": twin[:100], "table": str(self.info.name)},
             )
-
-    def _to_refusal(self, new: pa.Schema) -> InvalidArgument:
-        field = new.field(0)
-        sql_type = to_sql_type(canonical_type(field.type, field.name))
-        return InvalidArgument(
-            f"Pipeline '{self._pipeline.name}': the next batch of its source has the column '{field.name[:100]}', "
-            f"which table {self.info.name} does not have. Add it by ALTER TABLE {self.info.name} ADD COLUMN "
-            f"{field.name[:100]} {sql_type}, or set schema.evolution: add-columns, which does so, or ignore.",
-            reason=NEW_COLUMN,
-            metadata={"column": field.name[:100], "table": str(self.info.name)},
-        )
 
     def _take(self, info: TableInfo) -> None:
         if info.schema.schema_id != self.info.schema.schema_id or info.options != self.info.options:

@@ -203,6 +203,7 @@ def _stop(task: ReadTask, file: TakenFile, record: BadRecord) -> LakelogError:
     place = "" if record.line is None else f", {unit} {record.line}"
     raw = record.raw.decode("utf-8", "backslashreplace")
     shown = f" The record is: {raw[:200]}{'...' if len(raw) > 200 else ''}" if raw else ""
+    shown += task.coercion.hint(record.reason)
     return InvalidArgument(
         f"File {task.folder / file.path}{place}: {record.reason}.{shown} The pipeline stops at bad records "
         "(bad_records: stop), and nothing of this batch was committed. Repair the file and start again, or set "

@@ -51,7 +51,7 @@ class AttachRequest:
 
     Args:
         table_uuid: The table.
-        schema_id: The schema of the files; must be the table's current one.
+        schema_id: The schema of the files: that of the snapshots, so the table's current one or an earlier one.
         bucket_count: The number of buckets of the files; must be the table's.
         attempt_id: The attempt that wrote them.
         job_id: The caller's job.
@@ -120,8 +120,8 @@ def check_attach(request: AttachRequest, facts: AttachFacts) -> Verdict:
     Raises:
         NotFound: The job or the attempt does not exist (any more).
         Fenced: Another caller has taken the job over, or it was given back.
-        CommitConflict: The snapshots are not the lowest pending ones, the attempt has ended, or the table has another
-            schema now.
+        CommitConflict: The snapshots are not the lowest pending ones, the attempt has ended, or the table does not
+            have that schema.
         HistoryDiverged: A snapshot is one that the database has lost; another one has its id.
         InvalidArgument: A file does not fit the table.
     """
@@ -132,7 +132,7 @@ def check_attach(request: AttachRequest, facts: AttachFacts) -> Verdict:
     check_holder(facts.job, request.job_id, request.epoch)
     _check_attempt(request, attempt)
     _check_order(request, facts)
-    check_compatible(request.to_change(), facts.head, request.attempt_id)
+    check_compatible(request.to_change(), facts.head, request.attempt_id, takes_earlier=True)
     return Verdict.APPLY
 
 

@@ -102,7 +102,7 @@ class CompactionGroup:
 
     An OVERWRITE of an append table has groups, too, if it removes rows by their positions: they have vector files only,
     and all of them take effect together with the rest of the change, or the commit is refused
-    (`lakelog.format.commit.removed_rows`).
+    (`lakelog.format.commit.vectors.removed_rows`).
 
     Args:
         bucket: The bucket of all of its files.

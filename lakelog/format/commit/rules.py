@@ -118,7 +118,12 @@ def applied_results(request: CommitRequest, facts: CommitFacts) -> tuple[str, tu
 
 
 def check_compatible(
-    change: Change, head: TableHead, attempt_id: str, schemas: Mapping[int, TableSchema] | None = None
+    change: Change,
+    head: TableHead,
+    attempt_id: str,
+    schemas: Mapping[int, TableSchema] | None = None,
+    *,
+    takes_earlier: bool = False,
 ) -> None:
     """Checks that a change fits its table in its current state. Pure.
 
@@ -127,6 +132,7 @@ def check_compatible(
         head: The table's head.
         attempt_id: The attempt whose folder has its files.
         schemas: If its schema is older than the head's: both, by id. Without them it does not fit.
+        takes_earlier: Any earlier schema fits: the files belong to snapshots that have it.
 
     Raises:
         CommitConflict: The bucket count has changed, or the schema in a way that its rows do not fit.
@@ -135,7 +141,8 @@ def check_compatible(
     # Each file names the schema to read it with, and rows that are only rewritten lose nothing by an earlier one. A
     # compaction whose buckets are gone is dropped group by group.
     compacts = change.kind is SnapshotKind.COMPACT
-    if change.schema_id > head.schema_id or (change.schema_id < head.schema_id and not compacts):
+    is_earlier = change.schema_id < head.schema_id and not (compacts or takes_earlier)
+    if change.schema_id > head.schema_id or is_earlier:
         _check_schema(change, head, schemas or {})
     if change.bucket_count != head.bucket_count and not compacts:
         raise CommitConflict(

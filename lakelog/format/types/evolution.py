@@ -283,18 +283,18 @@ class _Editor:
 
     def _widened(self, field: pa.Field, path: tuple[str, ...], given: pa.DataType | str) -> pa.Field:
         old, new = field.type, to_type(given, ".".join(path))
+        role = self._role(path)
         if pt.is_nested(old) or pt.is_nested(new) or not is_widening(old, new):
             if old == new:
                 raise _refusal(path, f"It has type {to_sql_type(old)} already. Leave the change out")
             raise _refusal(
                 path,
                 f"Its type {to_sql_type(old)} cannot become {to_sql_type(new)}. {explain_refusal(old, new)}"
-                f"{_other_way(path, old, new)}",
+                f"{'' if role else _other_way(path, old, new)}",
                 reason="INCOMPATIBLE_TYPES",
                 old=old,
                 new=new,
             )
-        role = self._role(path)
         in_buckets = len(path) == 1 and self._old_names.get(path[0], path[0]) in self._roles.buckets
         ordered = len(path) == 1 and self._old_names.get(path[0], path[0]) in (
             *self._roles.keys,

@@ -5,10 +5,15 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+import pyarrow as pa
+
+from lakelog.annotations import Condition, Parameters
 from lakelog.arguments import check_flag
 from lakelog.errors import InvalidArgument
+from lakelog.sdk.conditions import to_deletion
 from lakelog.sdk.maintenance.checking.file_check import DEFAULT_OLDER_THAN_MS, check_files
 from lakelog.sdk.maintenance.checking.file_check_result import FileCheck
+from lakelog.sdk.maintenance.checking.stored_rows import find_stored_rows
 from lakelog.sdk.maintenance.checking.table_repair import check_log
 from lakelog.sdk.maintenance.partition_expiry import PartitionExpiryResult, expire_partitions
 from lakelog.sdk.tables.handle import TableHandle
@@ -66,6 +71,30 @@ class TableUpkeep(TableHandle):
             return check_log(context.metastore, info, checked, repair=bool(repair))
 
         found: FileCheck = self._request(check)
+        return found
+
+    def find_stored_rows(self, filter: Condition, *, params: Parameters | None = None) -> pa.Table:  # noqa: A002
+        """Finds files that hold rows with a condition, though no read may show them: the proof of an erasure.
+
+        It reads every data file, changelog and log segment in the table's folder, whatever snapshot, tag or attempt it
+        is of, with the rows that deletions have left out, also files that expired and are not deleted yet. Records in
+        an external log are not searched.
+
+        Args:
+            filter: An SQL condition, as of `scan`.
+            params: Values of its `:name` parameters.
+
+        Returns:
+            Columns path and rows, by path; empty: no file holds such a row.
+
+        Raises:
+            InvalidArgument: The condition does not fit the table.
+            NotFound: The table was dropped.
+            DataCorrupted: A file is damaged; named.
+        """
+        condition = to_deletion(filter, params)
+        info = self._refresh()
+        found: pa.Table = self._request(lambda: find_stored_rows(self._context, info, condition))
         return found
 
     def expire_partitions(self, dry_run: bool = False) -> PartitionExpiryResult:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from lakelog.annotations import Condition, Parameters, Rows
 from lakelog.results import MergeResult, UpdateResult, WriteResult
-from lakelog.sdk.row_changes import RowChanges
 from lakelog.sdk.tables.handle import TableHandle
 from lakelog.sdk.transaction import Transaction
 from lakelog.writes.commit_options import CommitOptions, read_commit_options
 from lakelog.writes.ingest import to_table
 from lakelog.writes.row_changes.clauses import Assignments, Clause, check_clauses
-from lakelog.writes.row_changes.merging import RowCounts
-from lakelog.writes.row_changes.on_condition import check_on
-from lakelog.writes.row_changes.plan import Names
 from lakelog.writes.run_again import run_again
+
+if TYPE_CHECKING:
+    # It imports sqlglot, which takes longer than all else that a program imports to connect.
+    from lakelog.sdk.row_changes import RowChanges
+    from lakelog.writes.row_changes.merging import RowCounts
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class TableRowChanges(TableHandle):
             InvalidArgument: A column, an expression or a value is not possible; named. Nothing was written.
             CommitConflict: As for all writes; also if others came first 20 times.
         """
-        done = change_rows(self, "update", lambda changes: changes.update(set, where, params, Names()), commit)
+        done = change_rows(self, "update", lambda changes: changes.update(set, where, params), commit)
         updated = None if done.counts is None else done.counts.updated
         return UpdateResult(done.result.snapshot_id, done.result.already_applied, updated)
 
@@ -100,11 +101,11 @@ class TableRowChanges(TableHandle):
                 source would change one row of the table, or make one row; shows them. Nothing was written.
             CommitConflict: As for all writes; also if others came first 20 times.
         """
+        from lakelog.writes.row_changes.on_condition import check_on
+
         checked, matched_by = check_clauses(clauses), check_on(on)
         rows = to_table(source, self.schema)
-        done = change_rows(
-            self, "merge", lambda changes: changes.merge(rows, matched_by, checked, params, Names()), commit
-        )
+        done = change_rows(self, "merge", lambda changes: changes.merge(rows, matched_by, checked, params), commit)
         return to_merge_result(done)
 
     def _change_once(self, call: str, change: Callable[[RowChanges], RowCounts], commit: CommitOptions) -> CountedWrite:

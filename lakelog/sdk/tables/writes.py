@@ -14,8 +14,8 @@ from lakelog.sdk.tables.handle import TableHandle
 from lakelog.sdk.transaction import Transaction, TransactionTable
 from lakelog.writes.commit_options import CommitOptions, read_commit_options
 from lakelog.writes.ingest import to_batches
-from lakelog.writes.latest_deletes import needs_latest
-from lakelog.writes.row_removal import KnownRows
+from lakelog.writes.row_changes.latest_deletes import needs_latest
+from lakelog.writes.row_changes.row_removal import KnownRows
 from lakelog.writes.run_again import run_again
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.tables.files import FILE_SCHEMA
 from lakelog.format.tables.plan import Plan, PlanRequest
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.values import TableOptions
@@ -32,7 +33,6 @@ from lakelog.storage.lookup.bucket_changelog import (
     Outcome,
     emit_in_threads,
 )
-from lakelog.storage.parquet.live_file import LiveFile
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ def load_base(metastore: Metastore, info: TableInfo) -> LookupBase | None:
 
 def pack_base(plan: Plan) -> LookupBase:
     """Packs a planned state for tasks. Pure."""
-    files = plan.files.select(list(LiveFile.__dataclass_fields__))
+    files = plan.files.select(FILE_SCHEMA.names)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, files.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
         stream.write_table(files)

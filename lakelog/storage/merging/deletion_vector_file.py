@@ -192,6 +192,11 @@ def read_deletion_vectors(store: ObjectStore, path: str, row_counts: Mapping[str
     return CommittedDeletionVectors({name: np.concatenate(parts) for name, parts in found.items()}, sections)
 
 
+def is_deletion_vector_file(parquet: pq.ParquetFile) -> bool:
+    """Whether a file has positions and no rows of the table."""
+    return bool(parquet.schema_arrow.remove_metadata() == _SCHEMA or parquet.schema_arrow.names == _SCHEMA.names)
+
+
 def _pick_groups(said: bytes | None, group_count: int, row_counts: Mapping[str, int]) -> Sequence[int]:
     """The row groups with positions of some data files."""
     if said is None:

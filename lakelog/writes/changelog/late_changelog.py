@@ -19,7 +19,7 @@ from lakelog.format.commit.attachment import SnapshotChangelog
 from lakelog.format.tables.files import DataFile
 from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
 from lakelog.format.tables.snapshot import ChangelogState, Snapshot, SnapshotKind
-from lakelog.format.tables.table import TableInfo
+from lakelog.format.tables.table import TableInfo, as_of
 from lakelog.options.values import TableOptions
 from lakelog.reads.change_plan import pick_shown_files
 from lakelog.storage.lookup.bucket_changelog import BucketChangelogs
@@ -50,10 +50,12 @@ class LateChangelogs:
 
     Args:
         changelogs: By rising snapshot.
+        schema_id: The schema of their files: that of the snapshots.
         rows: How many rows they changed, counting -U and +U each.
     """
 
     changelogs: tuple[SnapshotChangelog, ...]
+    schema_id: int
     rows: int
 
     @property
@@ -66,7 +68,7 @@ def pick_together(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
     """Returns the pending snapshots that can be handled together, beginning with the lowest. Pure.
 
     Between two of them only snapshots that change no row are allowed; any other would be missing from the old rows of
-    the later one. All of them have the same options.
+    the later one. All of them have the same options and the same columns.
 
     Args:
         snapshots: Rising, without gaps, from the lowest pending one on.
@@ -82,6 +84,8 @@ def pick_together(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
         if picked and rows > _TOGETHER_ROWS:
             break
         if picked and find_open_rules(each.properties) != find_open_rules(picked[0].properties):
+            break
+        if picked and each.schema_id != picked[0].schema_id:
             break
         picked.append(each)
     return picked
@@ -124,6 +128,7 @@ def make_late_changelogs(
         LakelogError: The metastore or the store failed.
     """
     picked = pick_together(snapshots)
+    info = _find_version(metastore, info, picked[0].schema_id)
     first, last = picked[0].snapshot_id, picked[-1].snapshot_id
     plan = metastore.plan(PlanRequest(info.table_uuid, InRange(first - 1, last)))
     added = to_live_files(plan.files)
@@ -160,8 +165,17 @@ def make_late_changelogs(
         raise
     return LateChangelogs(
         tuple(SnapshotChangelog(snapshot_id, tuple(files), uuids[snapshot_id]) for snapshot_id, files in found.items()),
+        info.schema.schema_id,
         sum(file.row_count for files in found.values() for file in files),
     )
+
+
+def _find_version(metastore: Metastore, info: TableInfo, schema_id: int) -> TableInfo:
+    """The table with the columns that snapshots have; those that were dropped since are shown by readers behind."""
+    if info.schema.schema_id == schema_id:
+        return info
+    versions = {each.schema_id: each for each in metastore.list_schemas(info.table_uuid)}
+    return as_of(info, versions[schema_id])
 
 
 def _by_commit(files: Sequence[LiveFile]) -> dict[int, list[LiveFile]]:

@@ -39,6 +39,10 @@ class Names:
     source: tuple[str, ...] = (SOURCE_NAME,)
 
 
+OWN_NAMES: Final = Names()
+"""Those that users of the SDK write."""
+
+
 @dataclass(frozen=True)
 class BoundClause:
     """A clause with resolved names.

@@ -11,10 +11,21 @@ import pyarrow as pa
 import pytest
 
 from lakelog.client.metastore.metastore import Metastore
-from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, NotFound
+from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, NotFound, ResourceExhausted
+from lakelog.format.commit.request import CommitRequest, RemovePartitionValues
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo, TableName
-from lakelog.format.types.column_changes import AddColumn, ColumnChange, DropColumn, RenameColumn, WidenColumn
-from tests.support.metastore.making import append, make_table
+from lakelog.format.types.column_changes import (
+    AddColumn,
+    ColumnChange,
+    CommentColumn,
+    DropColumn,
+    RenameColumn,
+    WidenColumn,
+)
+from metastore.tables import columns
+from tests.support.metastore.making import append, day, make_change, make_table
 
 COLUMNS = pa.schema([("id", pa.int64()), ("day", pa.date32()), ("v", pa.int32()), ("w", pa.string())])
 OPTIONS = {"bucket": "2", "bucket-key": "id", "sequence.field": "v"}
@@ -58,6 +69,35 @@ def test_the_comment_changes_alone(metastore: Metastore) -> None:
         metastore.alter_columns(table.table_uuid, changes=[])
     with pytest.raises(InvalidArgument, match="comment"):
         metastore.alter_columns(table.table_uuid, changes=[], comment="x" * 4097)
+
+
+@pytest.mark.parametrize("change", [AddColumn("x", "INT", comment="c" * 4097), CommentColumn("v", "c" * 4097)])
+def test_a_comment_of_a_column_is_as_short_as_one_of_a_table(metastore: Metastore, change: ColumnChange) -> None:
+    """Each version of a schema has it, and so has each answer with a table."""
+    table = make_table(metastore)
+    with pytest.raises(InvalidArgument, match="4096") as refused:
+        metastore.alter_columns(table.table_uuid, changes=[change])
+    assert refused.value.metadata["field"] == "changes.comment"
+    short = metastore.alter_columns(table.table_uuid, changes=[CommentColumn("v", "c" * 4096)])
+    assert short.schema.arrow.field("v").metadata[b"comment"] == b"c" * 4096
+
+
+@pytest.mark.parametrize(
+    ("limit", "says"), [("MAX_SCHEMA_BYTES", "Shorten comments"), ("MAX_SCHEMAS_BYTES", "make a new table")]
+)
+def test_the_versions_of_a_schema_can_always_be_listed(
+    metastore: Metastore, monkeypatch: pytest.MonkeyPatch, limit: str, says: str
+) -> None:
+    """They are one message, and nobody can make them fewer again."""
+    table = make_table(metastore)
+    size_bytes = len(table.schema.to_ipc())
+    monkeypatch.setattr(columns, limit, size_bytes * 3)
+    with pytest.raises(ResourceExhausted, match=says):
+        for number in range(3):
+            metastore.alter_columns(table.table_uuid, changes=[CommentColumn("v", "c" * size_bytes * number or "c")])
+    assert len(metastore.list_schemas(table.table_uuid)) <= 3
+    monkeypatch.undo()
+    metastore.alter_columns(table.table_uuid, changes=[CommentColumn("v", "short")])
 
 
 def test_options_follow_a_new_name(metastore: Metastore) -> None:
@@ -128,6 +168,23 @@ def test_a_writer_with_an_older_version_goes_on_while_its_rows_fit(metastore: Me
     unknown = replace(newer, schema=replace(newer.schema, schema_id=7))
     with pytest.raises(CommitConflict, match="schema 7"):
         append(metastore, unknown, 5, names="hi")
+
+
+def test_an_older_writer_overwrites_the_partitions_that_it_means(metastore: Metastore) -> None:
+    metastore.create_database("shop")
+    columns = pa.schema([("a", pa.string()), ("b", pa.string())])
+    old = metastore.create_table(TableName("shop", "t"), columns, primary_key=[], partition_by=["a", "b"], options={})[
+        0
+    ]
+    append(metastore, old, 1, names="p", partition=day("x") + day("y"))
+    append(metastore, old, 2, names="q", partition=day("y") + day("x"))
+    exchange = [RenameColumn("a", "c"), RenameColumn("b", "a"), RenameColumn("c", "b")]
+    newest = metastore.alter_columns(old.table_uuid, changes=exchange)
+    for identifier, (table, left) in enumerate([(old, ["q.parquet"]), (newest, [])]):
+        change = make_change(table, kind=SnapshotKind.OVERWRITE, remove=RemovePartitionValues({"a": day("x")}))
+        metastore.commit(CommitRequest("o", identifier, (change,)))
+        paths = metastore.plan(PlanRequest(old.table_uuid)).files.column("path").to_pylist()
+        assert [path.split("/")[-1] for path in paths] == left
 
 
 def test_of_two_that_add_one_column_one_does(metastore: Metastore) -> None:

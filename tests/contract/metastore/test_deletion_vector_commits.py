@@ -333,7 +333,7 @@ def test_deletion_vectors_rest_on_files_that_are_there(
     table = make_table(in_memory)
     change, attempt = story(in_memory, table)
     if is_left_out:
-        monkeypatch.setattr(f"lakelog.format.commit.deletion_vectors.{check}", lambda *_: None)
+        monkeypatch.setattr(f"lakelog.format.commit.vectors.deletion_vectors.{check}", lambda *_: None)
     commit(in_memory, change, 99, attempt=attempt)
     live = to_live_files(in_memory.plan(PlanRequest(table.table_uuid)).files)
     assert are_committed(live) is is_left_out

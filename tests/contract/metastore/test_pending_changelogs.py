@@ -16,6 +16,7 @@ from lakelog.format.jobs.job import JobState
 from lakelog.format.tables.plan import InRange, PlanRequest
 from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
 from lakelog.format.tables.table import TableInfo
+from lakelog.format.types.column_changes import DropColumn
 from tests.contract.metastore.changelog_jobs import commit_open, find, lease, make_request
 from tests.support.metastore.making import append, make_change, make_file, make_table
 
@@ -198,6 +199,25 @@ def test_files_must_fit_the_table(metastore: Metastore) -> None:
         metastore.attach_changelogs(
             AttachRequest(table.table_uuid, 0, 4, "0" * 32, job.job_id, job.epoch, (SnapshotChangelog(1, ()),))
         )
+
+
+def test_files_have_a_schema_that_the_table_has_or_had(metastore: Metastore) -> None:
+    table = make_table(metastore)
+    commit_open(metastore, table, 1)
+    altered = metastore.alter_columns(table.table_uuid, changes=[DropColumn("v")])
+    commit_open(metastore, altered, 2)
+    job = lease(metastore, table)
+    request = make_request(metastore, table, job, [1])
+    with pytest.raises(CommitConflict, match="written with schema 2, but the table has schema 1") as caught:
+        metastore.attach_changelogs(replace(request, schema_id=2))
+    assert caught.value.reason == "SCHEMA_CHANGED"
+    with pytest.raises(InvalidArgument, match="written with schema 0, but its commit says 1"):
+        metastore.attach_changelogs(replace(request, schema_id=1))
+    assert metastore.attach_changelogs(request) == AttachResult(False, 2)
+    of_now = replace(make_request(metastore, table, job, [2], schema_id=1), schema_id=1)
+    assert metastore.attach_changelogs(of_now) == AttachResult(False, 0)
+    plan = metastore.plan(PlanRequest(table.table_uuid, InRange(0, 2), changelog=True))
+    assert sorted(plan.files["schema_id"].to_pylist()) == [0, 1]
 
 
 def test_only_appends_have_pending_changelogs(metastore: Metastore) -> None:

@@ -83,6 +83,24 @@ def test_killed_at_every_step(world: World, seed: int) -> None:
     assert len(abandoned) == (1 if step == "written" else 0)
 
 
+@pytest.mark.parametrize("seed", range(4), ids=["altered", "written", "committed", "counted"])
+def test_killed_in_a_batch_that_brings_a_column(world: World, seed: int) -> None:
+    """The table gets the column before the batch is read: whatever comes then, it has it once, and each row once."""
+    step, snapshots = [("altered", 1), ("written", 1), ("committed", 2), ("counted", 2)][seed]
+    world.write_pipeline("schema: {evolution: add-columns}\n")
+    world.add_files(2)
+    world.add_files(3, price=True)
+    writer = world.start(*SOON, fault=f"{step}:1")
+    assert writer.wait() == -signal.SIGKILL, writer.text()
+    assert (world.snapshots(), world.catalog.table(world.table).info.schema.schema_id) == (snapshots, 1)
+    assert world.start().wait() == 0, world.writers[-1].text()
+    table = world.catalog.table(world.table)
+    assert (table.schema.names, table.info.schema.schema_id) == (["id", "name", "price"], 1)
+    rows = table.scan(columns=["id", "price"]).to_arrow().sort_by("id").to_pylist()
+    assert rows == [{"id": row, "price": row if row >= 20 else None} for row in range(50)]
+    assert world.snapshots() == 3
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_at_a_random_moment_and_stopped_while_batches_come(world: World, seed: int) -> None:
     """A moment of its own in each run. Its successor is stopped in order, which is no error in the log."""

@@ -80,14 +80,14 @@ class World:
         options = {"bucket": "2", "changelog-producer": producer}
         return self.catalog.create_table(self.table, schema, primary_key=["id"], options=options)
 
-    def add_files(self, count: int, rows: int = 10, bad: int = 0) -> None:
-        """Files of rows that are unique in the world, so that a lost or doubled one shows."""
+    def add_files(self, count: int, rows: int = 10, bad: int = 0, price: bool = False) -> None:
+        """Files of rows that are unique in the world, so that a lost or doubled one shows; perhaps with a price."""
         for _ in range(count):
             ids = range(self.next_row, self.next_row + rows)
-            lines = [f"{row},name {row}" for row in ids] + ["bad,record"] * bad
+            lines = [f"{row},name {row}" + f",{row}" * price for row in ids] + ["bad,record"] * bad
             path = self.folder / "in" / f"{self.next_file:06d}.csv"
             draft = path.with_suffix(".tmp")
-            draft.write_text("id,name\n" + "\n".join(lines) + "\n")
+            draft.write_text("id,name" + ",price" * price + "\n" + "\n".join(lines) + "\n")
             draft.rename(path)
             self.next_row += rows
             self.next_file += 1

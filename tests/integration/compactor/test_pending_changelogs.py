@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from lakelog.errors import CommitConflict, Fenced, InvalidArgument, OutcomeUnknown, Unavailable
+from lakelog.errors import CommitConflict, Fenced, InvalidArgument, LakelogError, OutcomeUnknown, Unavailable
 from lakelog.format.commit.attachment import AttachRequest, AttachResult
 from lakelog.format.jobs.job import PURGE, JobState
 from lakelog.format.tables.snapshot import ChangelogState, SnapshotKind
+from lakelog.format.types.column_changes import DropColumn
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from metastore.testing import InProcessMetastore
@@ -191,6 +192,24 @@ def test_a_subscriber_is_notified_when_its_changelog_is_attached(
         stream.close()
         reader.join(5)
     assert seen == [(1, ["+I"]), (2, ["-U", "+U"])]
+
+
+def test_a_subscriber_that_is_behind_sees_a_column_until_it_was_dropped(
+    metastore: InProcessMetastore, catalog: Catalog
+) -> None:
+    table = make(catalog, "lookup", lookup_wait="false")
+    table.write(rows("+I 1|1|1"))
+    with table.subscribe(scan_mode="from-snapshot", options={"scan.snapshot-id": 1}) as stream:
+        table.write(rows("+U 1|1|2"))
+        table.alter(columns=[DropColumn("v")])
+        catalog.table(table.name).write(rows("+I 1|2|0").drop_columns(["v"]))
+        attach_all(metastore)
+        batches = iter(stream)
+        seen = [value for _ in range(2) for value in next(batches).data.column("v").to_pylist()]
+        with pytest.raises(LakelogError) as caught:
+            next(batches)
+    assert (seen, caught.value.reason) == ([1, 1, 2], "COLUMNS_CHANGED")
+    assert states(table, metastore) == [ATTACHED, ATTACHED, ATTACHED]
 
 
 def test_latest_full_begins_with_the_newest_snapshot_whether_it_is_open_or_not(

@@ -12,7 +12,7 @@ import pytest
 from lakelog.errors import FILE_MISSING, CommitConflict, DataCorrupted, InvalidArgument
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from lakelog.writes.latest_deletes import LatestDeletes
+from lakelog.writes.row_changes.latest_deletes import LatestDeletes
 
 SCHEMA = pa.schema(
     [pa.field("k", pa.int64(), nullable=False), ("s", pa.int64()), ("t", pa.int64()), ("v", pa.string())]

@@ -170,7 +170,9 @@ def test_a_pipeline_goes_on_while_its_table_is_altered(make_lab: MakeLab, monkey
     changes: list[list[ColumnChange]] = [
         [],
         [AddColumn("a", pa.int32()), AddColumn("b", pa.int32(), default=7)],
+        # Its rows have the column that goes: they are read again, and written by the next call.
         [AddColumn("c", pa.string()), DropColumn("a")],
+        [],
         [RenameColumn("name", "title")],
     ]
     original = lakelog.spark.write
@@ -213,8 +215,9 @@ def test_new_fields_of_a_topic_are_added(make_lab: MakeLab, catalog: Catalog, ka
     assert lab.run(source, ADD) is ExitStatus.FINE
     send({"id": 2, "name": "b", "qty": 5, "note": None})
     assert lab.run(source, "schema: {evolution: fail}\n") is not ExitStatus.FINE
-    assert "'qty'" in str(lab.lines)
+    assert "qty" in str(lab.lines[-1])
     assert f"ALTER TABLE {lab.table.name} ADD COLUMN" in str(lab.lines)
+    assert f"record at offset 1 of partition 0 of topic '{topic}'" in str(lab.lines)
     assert lab.run(source, ADD) is ExitStatus.FINE
     lab.table = catalog.table(lab.table.name)
     assert lab.types() == {"id": "int32", "name": "string", "qty": "int64"}

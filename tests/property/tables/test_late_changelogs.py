@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakelog.clock import SystemClock
+from lakelog.format.tables.plan import InRange, PlanRequest
+from lakelog.format.types.column_changes import AddColumn, ColumnChange, DropColumn, RenameColumn, WidenColumn
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from lakelog.storage.objects.stores import LocationStores
+from lakelog.writes.changelog import late_changelog
 from metastore.memory import MemoryStore
 from metastore.store.transaction import Store
 from metastore.testing import in_process
@@ -90,6 +94,67 @@ def test_late_and_early_changelogs_are_the_same(catalog: Catalog, options: dict[
     assert make_service(catalog.metastore).run() == 0
     assert _changes(late) == _changes(in_commit)
     assert catalog.metastore.list_snapshots(late.uuid).first_pending_snapshot_id == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_late_changelogs_have_the_columns_of_their_snapshots(catalog: Catalog, seed: int) -> None:
+    in_commit, late = _alter_in_between(catalog, seed)
+    assert late == in_commit
+
+
+def test_control_with_the_columns_of_now_they_have_others(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(late_changelog, "_find_version", lambda metastore, info, schema_id: info)
+    in_commit, late = _alter_in_between(catalog, 0)
+    assert late != in_commit
+
+
+def _alter_in_between(catalog: Catalog, seed: int) -> list[list[str]]:
+    """Writes to two tables, one with late changelogs, alters both alike, and returns what changelog files have."""
+    draw = random.Random(seed)
+    options = draw.choice(OPTIONS[:5]) | {"changelog-producer": "lookup"}
+    names = [
+        catalog.create_table(f"shop.{name}", SCHEMA, primary_key=["pt", "k"], options=options | more).name
+        for name, more in (("in_commit", {}), ("late", {"lookup-wait": "false"}))
+    ]
+    for number in range(25):
+        tables = [catalog.table(name) for name in names]
+        schema, step = tables[0].info.schema.arrow, draw.random()
+        if step < 0.65:
+            rows = _draw_rows(draw)
+            for field in schema:
+                if field.name not in rows.schema.names:
+                    rows = rows.append_column(field.name, pa.array([number] * len(rows), field.type))
+            rows = rows.select([*schema.names, "_row_kind"])
+            for table in tables:
+                table.write(rows)
+        elif step < 0.9:
+            change = _draw_alteration(draw, schema, number)
+            for table in tables:
+                table.alter(columns=[change])
+        else:
+            assert make_service(catalog.metastore).run() == 0
+    assert make_service(catalog.metastore).run() == 0
+    return [_changelog_rows(catalog.table(name)) for name in names]
+
+
+def _draw_alteration(draw: random.Random, schema: pa.Schema, number: int) -> ColumnChange:
+    added = [field for field in schema if field.name not in SCHEMA.names]
+    narrow = [field.name for field in added if field.type == pa.int32()]
+    changes: list[ColumnChange] = [AddColumn(f"a{number}", pa.int32(), default=draw.choice([None, 7]))]
+    changes += [RenameColumn(field.name, f"r{number}") for field in added]
+    changes += [DropColumn(field.name) for field in added]
+    changes += [WidenColumn(name, pa.int64()) for name in narrow]
+    return draw.choice(changes)
+
+
+def _changelog_rows(table: Table) -> list[str]:
+    """The rows of each snapshot's changelog files with the columns that are stored, sorted."""
+    metastore = table._context.metastore
+    last = metastore.list_snapshots(table.uuid).latest_snapshot_id
+    plan = metastore.plan(PlanRequest(table.uuid, InRange(0, last), changelog=True))
+    paths = zip(plan.files["added_snapshot"].to_pylist(), plan.files["path"].to_pylist(), strict=True)
+    folder = Path(table.info.location.removeprefix("file://"))
+    return sorted(f"{snapshot} {row}" for snapshot, path in paths for row in pq.read_table(folder / path).to_pylist())
 
 
 def _draw_rows(draw: random.Random) -> pa.Table:

@@ -75,7 +75,7 @@ def make_change(table: TableInfo, files: Sequence[DataFile] = (), **changes: Any
     fields: dict[str, Any] = {
         "table_uuid": table.table_uuid,
         "kind": SnapshotKind.APPEND,
-        "schema_id": files[0].schema_id if files else table.schema.schema_id,
+        "schema_id": table.schema.schema_id,
         "bucket_count": buckets,
         "add_files": tuple(files),
     }

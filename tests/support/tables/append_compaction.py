@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from lakelog.format.commit.request import BucketRef, CommitRequest, CompactionGroup, DroppedGroup
+from lakelog.format.tables.files import DataFile
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.options.values import TableOptions
 from lakelog.sdk.tables.table import Table
@@ -30,7 +31,8 @@ def compact_append(table: Table, before_commit: Callable[[], object] = lambda: N
     assert plan.snapshot is not None, "there is something to compact"
     info = plan.table
     attempt_id = metastore.stage_attempt([table.uuid], "compactor").attempt_id
-    groups, made = [], []
+    groups: list[CompactionGroup] = []
+    made: list[DataFile] = []
     for number, ((partition, bucket), files) in enumerate(group_by_bucket(to_live_files(plan.files)).items()):
         rewrite = FileRewrite(f"c{number}", tuple(files))
         written = rewrite_files(

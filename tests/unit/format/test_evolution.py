@@ -157,12 +157,19 @@ def test_what_is_no_path_is_refused(column: object) -> None:
 
 def test_a_refused_type_comes_with_the_statements_that_convert_it() -> None:
     with pytest.raises(InvalidArgument) as error:
-        change(WidenColumn("seq", "STRING"))
+        change(WidenColumn("price", "STRING"))
     assert (
-        "ALTER TABLE ... ADD COLUMN seq_new STRING; UPDATE ... SET seq_new = CAST(seq AS STRING); "
-        "ALTER TABLE ... DROP COLUMN seq, RENAME COLUMN seq_new TO seq"
+        "ALTER TABLE ... ADD COLUMN price_new STRING; UPDATE ... SET price_new = CAST(price AS STRING); "
+        "ALTER TABLE ... DROP COLUMN price, RENAME COLUMN price_new TO price"
     ) in error.value.message
-    assert error.value.metadata == {"column": "seq", "type": "INT", "new_type": "STRING"}
+    assert error.value.metadata == {"column": "price", "type": "DECIMAL(10,2)", "new_type": "STRING"}
+
+
+@pytest.mark.parametrize("column", ["id", "day", "seq"])
+def test_a_column_that_cannot_be_dropped_is_not_converted_so(column: str) -> None:
+    with pytest.raises(InvalidArgument) as error:
+        change(WidenColumn(column, "STRING"))
+    assert "DROP COLUMN" not in error.value.message
 
 
 def test_a_name_with_a_dot_is_given_by_its_parts() -> None:

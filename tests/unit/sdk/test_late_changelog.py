@@ -47,6 +47,12 @@ def test_a_compaction_in_between_does_not() -> None:
     assert picked(snapshot(3), snapshot(4, NONE, SnapshotKind.COMPACT), snapshot(5)) == [3, 5]
 
 
+def test_other_columns_end_it() -> None:
+    altered = [dataclasses.replace(snapshot(number), schema_id=1) for number in (4, 5)]
+    assert picked(snapshot(3), *altered) == [3]
+    assert picked(*altered) == [4, 5]
+
+
 def test_many_rows_are_emitted_alone() -> None:
     assert picked(snapshot(3, rows=10_000_000), snapshot(4)) == [3]
     assert picked(snapshot(3, rows=300_000), snapshot(4, rows=200_000), snapshot(5, rows=200_000)) == [3, 4]

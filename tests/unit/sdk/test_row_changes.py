@@ -160,6 +160,24 @@ def test_null_matches_nothing_and_nan_itself(catalog: Catalog) -> None:
         assert result.updated_rows == 2, on
 
 
+def test_a_condition_on_the_table_alone_matches_every_row_of_the_source(catalog: Catalog) -> None:
+    table, source = _make(catalog), pa.table({"n": [7, 8]})
+    found = table.merge(source, "target.v = 10", when_matched("n = 8").update({"v": "n"}))
+    assert (found.updated_rows, _read(table, "v")) == (1, [(1, 8), (2, 20), (3, None)])
+    with pytest.raises(InvalidArgument, match="Several rows of the source"):
+        table.merge(source, "v = 20", when_matched().update({"v": "n"}))
+    assert table.merge(source.slice(0, 0), "v = 20", when_matched().delete()).snapshot_id is None
+
+
+def test_lists_and_maps_are_values_as_others(catalog: Catalog) -> None:
+    columns = pa.schema([("id", pa.int64()), ("n", pa.list_(pa.int32())), ("m", pa.map_(pa.string(), pa.int32()))])
+    table = catalog.create_table("shop.nested", columns)
+    table.append([{"id": 1}, {"id": 2}], fill_missing=True)
+    values: dict[str, Any] = {"n": [3, None], "m": {"a": 1}}
+    assert table.update(values).updated_rows == 2
+    assert _read(table, "n", "m") == [(each, [3, None], [("a", 1)]) for each in (1, 2)]
+
+
 def test_a_merge_that_changes_a_row_twice_names_it(catalog: Catalog) -> None:
     table = _make(catalog)
     twice = [_row(2, 1), _row(2, 2)]

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from writer.kafka.discovery import find_fields
+from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.records.text_options import TextOptions
+from lakelog.spark.task_errors import TaskFailed
+from writer.kafka.discovery import find_fields, range_discoverer
+from writer.kafka.tasks import KafkaReadTask, TakenRange
 from writer.pipeline.kafka_spec import RecordFormat
+from writer.pipeline.spec import Mode
+from writer.records.coercion import Coercion
+from writer.records.new_columns import NEW_COLUMN
 
-TYPES = [
+from .topics import Topics, make_source
+
+TYPES: list[dict[str, Any]] = [
     {"field": "id", "type": "int32"},
     {"field": "price", "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}},
     {"field": "at", "type": "int64", "name": "io.debezium.time.MicroTimestamp"},
@@ -20,13 +31,13 @@ TYPES = [
 ]
 
 
-def around(payload: Any, types: list[dict[str, Any]] | None) -> Any:
+def around(payload: Any, types: Sequence[Any] | None) -> Any:
     if types is None:
         return payload
-    return {"schema": {"fields": [{"field": "before", "fields": types}, {"field": "op"}]}, "payload": payload}
+    return {"schema": {"fields": [{"field": "before", "fields": list(types)}, {"field": "op"}]}, "payload": payload}
 
 
-def message(row: dict[str, Any], types: list[dict[str, Any]] | None = None, op: str = "c") -> bytes:
+def message(row: dict[str, Any], types: Sequence[Any] | None = None, op: str = "c") -> bytes:
     side = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
     return json.dumps(around({**side, "op": op}, types)).encode()
 
@@ -58,3 +69,30 @@ def test_fields_of_debezium(values: list[bytes | None], wanted: dict[str, pa.Dat
 def test_fields_of_json() -> None:
     found = find_fields(pa.array([b'{"a": 1}', None, b'{"b": "x"}'], pa.binary()), RecordFormat.JSON)
     assert found == pa.schema([("a", pa.int64()), ("b", pa.string())])
+
+
+@pytest.mark.parametrize("bytes_at_once", [1, 1 << 20])
+def test_a_refusal_names_the_first_record_with_the_field(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch, bytes_at_once: int
+) -> None:
+    monkeypatch.setattr("writer.kafka.tasks.BLOCK_BYTES", bytes_at_once)
+    monkeypatch.setattr("writer.kafka.discovery.open_log", lambda source: topics.log)
+    topics.send(*[message({"id": row}) for row in range(5)])
+    # Neither NULL nor a tombstone says what a column would be; the mark of a transaction has offset 5.
+    more = [None, message({"id": 5, "qty": None}), message({"id": 6, "qty": 7}), message({"id": 7, "qty": 8})]
+    topics.send(*more)
+    schema = TableSchema(0, assign_field_ids(pa.schema([pa.field("id", pa.int64(), nullable=False)])), ("id",))
+    coercion = Coercion(schema, Mode.UPSERT, {}, None, None, True, True, TextOptions(), table="s.t")
+    source = make_source(RecordFormat.DEBEZIUM_JSON)
+    task = KafkaReadTask("p", 3, source, coercion, False, None, refuses_new=True)
+
+    def discover(task: KafkaReadTask, end: int) -> list[pa.RecordBatch]:
+        taken = TakenRange(3, 0, "orders", "", 0, 0, end)
+        return list(range_discoverer(task, [[taken]])(iter([pa.record_batch({"number": pa.array([0])})])))
+
+    assert len(discover(task, 8)) == 1
+    said = r"at offset 8 of partition 0 of topic 'orders' has the column 'qty'.* ALTER TABLE s\.t ADD COLUMN qty BIGINT"
+    with pytest.raises(TaskFailed, match=said) as caught:
+        discover(task, 10)
+    assert NEW_COLUMN in str(caught.value)
+    assert len(discover(dataclasses.replace(task, refuses_new=False), 10)) == 1
