@@ -159,6 +159,7 @@ def test_without_it_the_error_says_what_helps(make_lab: MakeLab) -> None:
         assert f"ALTER TABLE {lab.table.name} ADD COLUMN" in said
         assert "'price'" in said
     assert lab.run(lab.files("csv"), "schema: {evolution: ignore}\n") is ExitStatus.FINE
+    assert [line["ignored_columns"] for line in lab.lines if line["event"] == "batch committed"] == [["price"]]
     assert lab.rows() == [{"id": 1, "name": "a"}]
 
 

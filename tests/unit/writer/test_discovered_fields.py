@@ -16,7 +16,7 @@ from lakelog.spark.task_errors import TaskFailed
 from writer.kafka.discovery import find_fields, range_discoverer
 from writer.kafka.tasks import KafkaReadTask, TakenRange
 from writer.pipeline.kafka_spec import RecordFormat
-from writer.pipeline.spec import Mode
+from writer.pipeline.spec import Evolution, Mode
 from writer.records.coercion import Coercion
 from writer.records.new_columns import NEW_COLUMN
 
@@ -84,7 +84,7 @@ def test_a_refusal_names_the_first_record_with_the_field(
     schema = TableSchema(0, assign_field_ids(pa.schema([pa.field("id", pa.int64(), nullable=False)])), ("id",))
     coercion = Coercion(schema, Mode.UPSERT, {}, None, None, True, True, TextOptions(), table="s.t")
     source = make_source(RecordFormat.DEBEZIUM_JSON)
-    task = KafkaReadTask("p", 3, source, coercion, False, None, refuses_new=True)
+    task = KafkaReadTask("p", 3, source, coercion, False, None, evolution=Evolution.FAIL)
 
     def discover(task: KafkaReadTask, end: int) -> list[pa.RecordBatch]:
         taken = TakenRange(3, 0, "orders", "", 0, 0, end)
@@ -95,4 +95,4 @@ def test_a_refusal_names_the_first_record_with_the_field(
     with pytest.raises(TaskFailed, match=said) as caught:
         discover(task, 10)
     assert NEW_COLUMN in str(caught.value)
-    assert len(discover(dataclasses.replace(task, refuses_new=False), 10)) == 1
+    assert len(discover(dataclasses.replace(task, evolution=Evolution.ADD_COLUMNS), 10)) == 1
