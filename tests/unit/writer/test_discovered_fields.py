@@ -92,7 +92,7 @@ def test_a_field_without_sense_hides_no_other_one(bad: Any) -> None:
 
 
 @pytest.mark.parametrize("fields", [7, [], [{"field": "after"}], [{"field": "after", "fields": 7}, 7, None]])
-def test_values_tell_what_a_schema_without_rows_does_not(fields: Any) -> None:
+def test_values_show_what_a_schema_without_rows_does_not(fields: Any) -> None:
     whole = json.dumps({"schema": {"fields": fields}, "payload": {"after": {"id": 1}}}).encode()
     values = pa.array([whole, message({"at": 1}, TYPES[2:3])], pa.binary())
     found, _ = find_fields(values, RecordFormat.DEBEZIUM_JSON)
