@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
+from pyarrow import types as pt
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.types.column_changes import (
@@ -18,10 +19,14 @@ from lakelog.format.types.column_changes import (
     SetDefault,
     WidenColumn,
 )
+from lakelog.format.types.defaults import from_text, to_text
 from lakelog.format.types.evolution import to_path, to_type
 from lakelog.format.types.schema import TableSchema
 from lakelog.rpc.messages import build, refusal
 from lakelog.rpc.v1 import catalog_pb2, types_pb2
+
+_VALUE_KEY: Final = b"value"
+"""In the metadata of a field that carries one value: its text. No batch, since one could unpack to any size."""
 
 
 def to_proto_schema(schema: TableSchema) -> types_pb2.TableSchema:
@@ -168,33 +173,48 @@ def _to_place(name: str, first: bool, after: str | None) -> catalog_pb2.ColumnPl
 
 def _to_ipc_value(value: Any, name: str) -> bytes:
     try:
-        values = pa.repeat(value, 1) if isinstance(value, pa.Scalar) else pa.array([value])
+        values = _to_plain(pa.repeat(value, 1) if isinstance(value, pa.Scalar) else pa.array([value]))
+        field = pa.field("value", pa.null())
+        if values.null_count == 0:
+            field = pa.field("value", values.type, metadata={_VALUE_KEY: to_text(values)})
     except (pa.ArrowException, TypeError, OverflowError, ValueError) as error:
         raise InvalidArgument(
             f"{value!r:.100} cannot be the default of column '{name}': {str(error).splitlines()[0][:200]}.",
             reason="INVALID_DEFAULT",
             metadata={"column": name},
         ) from error
-    sink = pa.BufferOutputStream()
-    batch = pa.record_batch([values], names=["value"])
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    return to_ipc_schema(pa.schema([field]))
+
+
+def _to_plain(values: pa.Array) -> pa.Array:
+    """The same value, in a type whose texts are read back."""
+    data_type = values.type
+    if isinstance(data_type, pa.BaseExtensionType):
+        return _to_plain(values.storage)
+    if pt.is_dictionary(data_type):
+        return values.dictionary_decode()
+    if pt.is_large_binary(data_type) or pt.is_fixed_size_binary(data_type):
+        return values.cast(pa.binary())
+    return values.cast(pa.timestamp(data_type.unit, "UTC")) if getattr(data_type, "tz", None) else values
 
 
 def _from_ipc_value(data: bytes, field: str) -> pa.Scalar | None:
     if not data:
         return None
-    try:
-        with pa.ipc.open_stream(data) as reader:
-            batch = reader.read_next_batch()
-        batch.validate(full=True)
-        value = batch.column(0)[0]
-    except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, StopIteration) as error:
+    value = _from_ipc_field(data, field)
+    if pt.is_null(value.type):
+        return None
+    text = (value.metadata or {}).get(_VALUE_KEY)
+    if text is None:
         raise refusal(
-            field, f"({len(data)} bytes) is no Arrow stream with one value", "Send a batch of one row"
+            field, f"({len(data)} bytes) has no value", "Send its text in the field's metadata, under 'value'"
+        )
+    try:
+        return from_text(text, value.type)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise refusal(
+            field, f"({len(data)} bytes) has no value of type {str(value.type)[:200]}", "Send the text of one"
         ) from error
-    return value if value.is_valid else None
 
 
 def _from_ipc_field(ipc: bytes, field: str) -> pa.Field:

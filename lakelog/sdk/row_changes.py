@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,16 @@ from lakelog.writes.row_changes.clauses import Action, Assignments, Clause, Rows
 from lakelog.writes.row_changes.evaluation import Evaluator
 from lakelog.writes.row_changes.expressions import Column
 from lakelog.writes.row_changes.merging import ChangedRows, MergeRun, RowCounts, check_new_keys, show_rows
-from lakelog.writes.row_changes.plan import OWN_NAMES, Names, plan_merge, plan_update, to_output_table
+from lakelog.writes.row_changes.plan import (
+    OWN_NAMES,
+    Names,
+    check_table,
+    key_columns,
+    plan_merge,
+    plan_update,
+    to_output_table,
+)
+from lakelog.writes.row_changes.selection import RowSelection
 from lakelog.writes.row_changes.target_rows import Portion, TargetRows, find_filter
 from lakelog.writes.table_write import TableWrite
 
@@ -71,19 +80,32 @@ class RowChanges:
         self._write.guards = self._write.guards.meet(Guards(if_snapshot=snapshot_id))
 
     def update(
-        self, given: Assignments, where: Condition | None, params: Parameters | None, names: Names = OWN_NAMES
+        self,
+        given: Assignments,
+        where: Condition | RowSelection | None,
+        params: Parameters | None,
+        names: Names = OWN_NAMES,
     ) -> RowCounts:
         """Gives columns of some rows new values; see `lakelog.Table.update`."""
         text = where if isinstance(where, str) else None
         with Evaluator() as evaluator:
             clause = plan_update(self._info, given, text, names, params, evaluator)
-            condition = to_condition(where if text is None else bind_known(text, params), None)
-            target = self._open(self._info.schema.arrow.names, condition)
-            for portion in target.read():
+            if text is not None:
+                where = bind_known(text, params)
+            for portion in self._read(self._info.schema.arrow.names, where):
                 labelled = portion.rows.rename_columns([f"t.{name}" for name in portion.rows.schema.names])
                 output = to_output_table(clause, labelled, evaluator, self._info.schema.arrow)
                 everywhere = np.arange(portion.rows.num_rows)
                 self._write_portion(portion, [ChangedRows(Action.UPDATE, output, everywhere)])
+        return self._counts
+
+    def delete(self, where: RowSelection) -> RowCounts:
+        """Deletes the rows of a selection."""
+        check_table(self._info, {Action.DELETE})
+        names = key_columns(self._info)
+        for portion in self._read(names, where):
+            everywhere = np.arange(portion.rows.num_rows)
+            self._write_portion(portion, [ChangedRows(Action.DELETE, portion.rows.select(names), everywhere)])
         return self._counts
 
     def merge(
@@ -113,6 +135,25 @@ class RowChanges:
             for changed in inserted:
                 self._write_rows(changed)
         return self._counts
+
+    def _read(self, columns: Sequence[str], where: Condition | RowSelection | None) -> Iterator[Portion]:
+        """Reads the rows that fulfil a condition, and relies on what decides that."""
+        if not isinstance(where, RowSelection):
+            yield from self._open(columns, to_condition(where, None)).read()
+            return
+        schema, read = self._info.schema.arrow, dict[str, int]()
+        target = self._open(list(dict.fromkeys((*columns, *where.columns(schema)))), where.filter(schema))
+        with where.open(read) as find:
+            for uuid, snapshot_id in read.items():
+                if uuid != self._info.table_uuid:
+                    self._guard(TableGuard(uuid, snapshot_id))
+            if self._info.table_uuid in read:
+                # The same snapshot decides which rows there are, and what the condition says of them.
+                self.rely_on(target.snapshot_id)
+            for portion in target.read():
+                found = find(portion.rows)
+                if len(found):
+                    yield portion.take(found)
 
     def _open(self, columns: Sequence[str], condition: str | None) -> TargetRows:
         target = TargetRows(self._context, self._write.store, self._info, columns, condition)

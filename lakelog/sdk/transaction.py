@@ -43,7 +43,7 @@ from lakelog.writes.attempt import CommitAttempt, Repeating
 from lakelog.writes.changelog.commit_changelog import commit_lookups
 from lakelog.writes.commit_metadata import CommitIdentity, CommitMetadata, name_dropped_table
 from lakelog.writes.commit_options import NO_GUARDS, Guards
-from lakelog.writes.ingest import to_batches
+from lakelog.writes.ingest import to_batches, to_table
 from lakelog.writes.overwrite import StaticPartition, check_dynamic, to_restore, to_static_partition
 from lakelog.writes.row_changes.clauses import Assignments, Clause, check_clauses
 from lakelog.writes.row_changes.latest_deletes import LatestDeletes, needs_latest
@@ -442,7 +442,7 @@ class TransactionTable:
     ) -> RowCounts:
         """Compares the table's rows with others; see `lakelog.Table.merge`, and for conflicts `update`."""
         checked = check_clauses(clauses)
-        rows = pa.Table.from_batches(to_batches(source))
+        rows = to_table(source, self._table_write.info.schema.arrow)
         return self._change_rows("merge", lambda changes: changes.merge(rows, on, checked, params))
 
     def _change_rows(self, call: str, change: Callable[[RowChanges], RowCounts]) -> RowCounts:

@@ -53,6 +53,28 @@ def to_batches(data: Rows, *, fill_missing: bool = False) -> Iterator[pa.RecordB
         raise _refusal(data, "the data")
 
 
+def to_table(data: Rows, columns: pa.Schema) -> pa.Table:
+    """The rows of `data` in memory, as one table.
+
+    Args:
+        data: As of `to_batches`. Parts of it, such as thousands of dicts, may have types that differ and go together.
+        columns: The columns of data that says nothing of them, which is an empty list.
+
+    Raises:
+        InvalidArgument: The data is something else, or its parts do not go together.
+    """
+    parts = [pa.Table.from_batches([batch]) for batch in to_batches(data)]
+    if not parts:
+        return columns.empty_table()
+    try:
+        return pa.concat_tables(parts, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise InvalidArgument(
+            f"The rows given as source have columns of different types: {error}. Give one pyarrow Table.",
+            reason="SCHEMA_MISMATCH",
+        ) from error
+
+
 def _read_stream(data: Any) -> Iterator[pa.RecordBatch]:
     try:
         reader = pa.RecordBatchReader.from_stream(data)

@@ -434,7 +434,7 @@ async def _remove(
         return await transaction.restore_files(head, removal.snapshot_id, keyed=keyed)
     if isinstance(removal, RemovePartitionValues):
         known = await transaction.list_partitions(head.table_id)
-        removal = RemovePartitions(await partitions.matching(transaction, head, known, removal.values))
+        removal = RemovePartitions(await partitions.matching(transaction, head, known, change))
     return RestoredTotals(await transaction.mark_removed(head.table_id, head.latest_snapshot_id + 1, removal))
 
 

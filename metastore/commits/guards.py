@@ -102,7 +102,7 @@ async def _find_touched(
     matching: Sequence[bytes] = ()
     if isinstance(change.remove, RemovePartitionValues):
         known = await transaction.list_partitions(head.table_id)
-        matching = await partitions.matching(transaction, head, known, change.remove.values)
+        matching = await partitions.matching(transaction, head, known, change)
     touched = await threads.run(count_items(change) + len(matching), find_touched, change, files, matching)
     return await _find_change(transaction, head, change.if_unchanged, touched)
 

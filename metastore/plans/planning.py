@@ -41,6 +41,7 @@ from ..store.validation import check_number, check_uuid, invalid
 from ..tables.lookup import find_head, find_table
 from .chunk_plan import ChunkCache, ChunkPlan, prepare_chunks
 from .file_filter import FileFilter, PartitionMatches, make_filter
+from .older_clients import refuse_removed_rows, to_changed_columns
 from .packing import MIN_UNPACKED
 from .parts import PlanChunkData, stream_sorted
 from .predicates import count_values, prepare_predicate
@@ -50,9 +51,6 @@ _MAX_ROW_PLAN_FILES = 4096
 decoded. A plan of all files loads rows only where there may be no chunks yet, because a row costs some microseconds."""
 
 _MAX_LISTED_PARTITIONS = 100_000
-
-CLIENT_TOO_OLD = "CLIENT_TOO_OLD"
-"""The reason of the error for a client that would read files of earlier schemas wrongly."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +124,8 @@ class Planner:
         elif rows is not None:
             judged = await self._threads.run(rows.wanted.weigh(rows.entries.num_rows), rows.select)
             parts = stream_sorted(judged, self._threads, with_statistics=request.with_statistics)
+        if not (request.reads_changed_columns or header.schema.primary_key or isinstance(request.at, InRange)):
+            parts = refuse_removed_rows(parts, header.table.name, self._threads)
         self._metrics.observe_seconds("plan_latency_seconds", self._clock.monotonic_s() - started_s)
         return PlanStream(header, parts)
 
@@ -151,7 +151,7 @@ class Planner:
         if head.schema_id != found.info.schema.schema_id:
             raise TransactionAborted(f"The columns of {head.name} were changed while it was looked at. Try again.")
         if head.schema_id and not request.reads_changed_columns:
-            raise _too_old(head)
+            raise to_changed_columns(head.name, head.schema_id)
         range_snapshots: tuple[Snapshot, ...] = ()
         if isinstance(request.at, InRange):
             range_snapshots = await self._find_range(tx, head, request.at, changelog=request.changelog)
@@ -208,16 +208,6 @@ class Planner:
         if len(found) < at.until - at.after:
             raise to_overtaken(head)
         return tuple(found)
-
-
-def _too_old(head: TableHead) -> InvalidArgument:
-    return InvalidArgument(
-        f"Columns of {head.name} were changed, and this client is from before columns could change: it would show and "
-        "compact older rows without their defaults, and miss some. Install the version of lakelog that the metastore "
-        "has.",
-        reason=CLIENT_TOO_OLD,
-        metadata={"table": head.name, "schema_id": str(head.schema_id)},
-    )
 
 
 async def _find_schema(

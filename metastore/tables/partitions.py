@@ -6,7 +6,7 @@ are checked once, when they enter a table, so that plans may split them without 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -53,7 +53,7 @@ class PartitionRules:
         """
         named = await self._threads.run(count_items(change), _find_named, change)
         if isinstance(change.remove, RemovePartitionValues):
-            _find_columns(head, await self._schema(transaction, head), change.remove.values)
+            _find_columns(head, await self._written_schema(transaction, head, change), change.remove.values)
         await self._check_named(transaction, head, named)
 
     async def check_guard(self, transaction: Transaction, head: TableHead, guard: TableGuard) -> None:
@@ -108,16 +108,34 @@ class PartitionRules:
         return bool((await self._schema(transaction, head)).primary_key)
 
     async def matching(
-        self, transaction: Transaction, head: TableHead, known: Sequence[bytes], values: Mapping[str, bytes]
+        self, transaction: Transaction, head: TableHead, known: Sequence[bytes], change: Change
     ) -> tuple[bytes, ...]:
-        """The partitions that have these encoded values in the named columns.
+        """The partitions that a change removes by the values of some of their columns.
+
+        Args:
+            transaction: Loads the schemas.
+            head: The table's head.
+            known: All partitions of the table.
+            change: Its `remove` is `RemovePartitionValues`; it names columns as the version of its writer does.
 
         Raises:
-            InvalidArgument: A column is not one of the table's partition columns.
+            InvalidArgument: A column is not one of the partition columns.
         """
-        schema = await self._schema(transaction, head)
-        wanted = list(zip(_find_columns(head, schema, values), values.values(), strict=True))
-        return await self._threads.run(len(known), _match, known, partition_types(schema), wanted)
+        assert isinstance(change.remove, RemovePartitionValues), "the caller has looked"
+        values = change.remove.values
+        written = await self._written_schema(transaction, head, change)
+        wanted = list(zip(_find_columns(head, written, values), values.values(), strict=True))
+        types = partition_types(await self._schema(transaction, head))
+        return await self._threads.run(len(known), _match, known, types, wanted)
+
+    async def _written_schema(self, transaction: Transaction, head: TableHead, change: Change) -> TableSchema:
+        """The version that a change was written with, in whose names it speaks; the head's if there is none."""
+        # SUBTLE: columns may have exchanged their names since, so the present names would be those of other partitions.
+        # Which columns these are, their order and their encodings stay.
+        if change.schema_id >= head.schema_id:
+            return await self._schema(transaction, head)
+        found = await transaction.find_schemas(head.table_id, [change.schema_id])
+        return found.get(change.schema_id) or await self._schema(transaction, head)
 
     async def _schema(self, transaction: Transaction, head: TableHead) -> TableSchema:
         key = (head.table_uuid, head.schema_id)

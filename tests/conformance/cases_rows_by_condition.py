@@ -53,11 +53,10 @@ CASES = (
         ("a|2", "b|1"),
     ),
     Case(
-        "8.2 the order of a bucket stays",
+        "8.2 of several files of a bucket",
         BUCKETS,
         (append("1|a"), append("2|b", "3|c"), delete_where("id = 2")),
         ("1|a", "3|c"),
-        ordered=True,
     ),
     Case(
         "8.3 with a key it is deletes",
@@ -105,7 +104,6 @@ CASES = (
         (append("1|a"), append("2|b", "3|c"), append("4|d"), delete_where("id IN (2, 4)"), compact(), append("5|e")),
         ("1|a", "3|c", "5|e"),
         at={4: ("1|a", "3|c"), 5: ("1|a", "3|c"), 3: ("1|a", "2|b", "3|c", "4|d")},
-        ordered=True,
     ),
     Case(
         "8.8 a guard holds",

@@ -39,12 +39,13 @@ def plan_removed_rows(files: pa.Table, taken: Collection[int], *, full: bool, or
     wanted = removed > 0 if full else removed * 100 >= np.maximum(rows, 1) * REMOVED_PERCENT
     wanted &= ~np.isin(ids, np.array([*taken], np.int64))
     plans: list[AppendPlan] = []
+    others = frozenset(taken)
     end = 0
     for start in np.flatnonzero(wanted).tolist():
         if start < end:
             continue
         end = _find_end(files, start) if ordered else start + 1
-        if not taken or not set(taken).intersection(ids[start:end].tolist()):
+        if others.isdisjoint(ids[start:end].tolist()):
             plans.append(_to_plan(files.slice(start, end - start), int(removed[start:end].sum())))
     return tuple(plans)
 

@@ -66,7 +66,8 @@ class PlanRequest:
         levels: Only files of these levels; empty: of all.
         with_statistics: Also list the column statistics of the files, in the column `STATISTICS_FIELD`.
         reads_changed_columns: Whether the caller reads files of earlier schemas as this version does. A client from
-            before columns could change does not, and gets no plan of a table whose columns were changed.
+            before columns could change does not, and gets no plan of a table whose columns were changed, or of a state
+            of an append table from which rows were removed by position.
     """
 
     table_uuid: str

@@ -44,10 +44,10 @@ def to_default_text(value: Any, field: pa.Field) -> bytes:
         if mismatch is not None:
             raise _refusal(value, field, f"It has type {given.type}: {mismatch}")
         converted = convert_values(given, field)
-        text = _to_text(converted)
+        text = to_text(converted)
         if len(text) > MAX_DEFAULT_BYTES:
             raise _refusal(value, field, f"It has {len(text)} bytes, and at most {MAX_DEFAULT_BYTES} are possible")
-        if not _from_text(text, field.type).equals(converted[0]) and not pt.is_floating(field.type):
+        if not from_text(text, field.type).equals(converted[0]) and not pt.is_floating(field.type):
             raise _refusal(value, field, "It is beyond the years 0001 to 9999")
         return text
     except ValueLost as error:
@@ -116,18 +116,28 @@ def _read(field: pa.Field, key: bytes) -> pa.Scalar | None:
     if text is None:
         return None
     try:
-        return _from_text(text, field.type)
+        return from_text(text, field.type)
     except (pa.ArrowException, ValueError) as error:
         raise _refusal(text.decode(errors="replace"), field, "It is no value of this type") from error
 
 
-def _to_text(values: pa.Array) -> bytes:
+def to_text(values: pa.Array) -> bytes:
+    """The text of an array's first value, which is not NULL. Pure.
+
+    Raises:
+        pa.ArrowException: The type has no text.
+    """
     if pt.is_binary(values.type):
         return bytes(values[0].as_py()).hex().encode()
     return str(values.cast(pa.string())[0].as_py()).encode()
 
 
-def _from_text(text: bytes, data_type: pa.DataType) -> pa.Scalar:
+def from_text(text: bytes, data_type: pa.DataType) -> pa.Scalar:
+    """The value with a text. Pure.
+
+    Raises:
+        pa.ArrowException, ValueError: The text is no value of the type.
+    """
     if pt.is_binary(data_type):
         return pa.scalar(bytes.fromhex(text.decode()), data_type)
     return pc.cast(pa.scalar(text.decode()), data_type)

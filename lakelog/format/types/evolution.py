@@ -263,7 +263,8 @@ class _Editor:
 
         def add_child(parent: pa.Field) -> pa.Field:
             if not pt.is_struct(parent.type):
-                raise _refusal(path, f"'{'.'.join(path[:-1])}' has type {parent.type}, and only structs get fields")
+                what = f"'{'.'.join(path[:-1])}' has type {to_sql_type(parent.type)}"
+                raise _refusal(path, f"{what}, and only structs get fields")
             return parent.with_type(pa.struct(insert(_children(parent.type))))
 
         self._replace(path[:-1], add_child)
@@ -282,18 +283,18 @@ class _Editor:
 
     def _widened(self, field: pa.Field, path: tuple[str, ...], given: pa.DataType | str) -> pa.Field:
         old, new = field.type, to_type(given, ".".join(path))
+        role = self._role(path)
         if pt.is_nested(old) or pt.is_nested(new) or not is_widening(old, new):
             if old == new:
                 raise _refusal(path, f"It has type {to_sql_type(old)} already. Leave the change out")
             raise _refusal(
                 path,
-                f"Its type {to_sql_type(old)} cannot become {to_sql_type(new)}. {explain_refusal(old, new)}."
-                f"{_other_way(path, old, new)}",
+                f"Its type {to_sql_type(old)} cannot become {to_sql_type(new)}. {explain_refusal(old, new)}"
+                f"{'' if role else _other_way(path, old, new)}",
                 reason="INCOMPATIBLE_TYPES",
                 old=old,
                 new=new,
             )
-        role = self._role(path)
         in_buckets = len(path) == 1 and self._old_names.get(path[0], path[0]) in self._roles.buckets
         ordered = len(path) == 1 and self._old_names.get(path[0], path[0]) in (
             *self._roles.keys,
@@ -374,7 +375,8 @@ def _find(fields: Sequence[pa.Field], name: str, path: tuple[str, ...]) -> int:
     names = [field.name for field in fields]
     if name in names:
         return names.index(name)
-    near = difflib.get_close_matches(name[:200], names, n=3, cutoff=0.5) or names[:20]
+    near = [each for each in names if each.casefold() == name.casefold()]
+    near = near or difflib.get_close_matches(name[:200], names, n=3, cutoff=0.5) or names[:20]
     known = f"; near it are {', '.join(near)}. Upper and lower case count" if near else ""
     raise _refusal(path, f"There is no '{name[:200]}'{known}", reason="UNKNOWN_COLUMN")
 
@@ -456,7 +458,7 @@ def _other_way(path: tuple[str, ...], old: pa.DataType, new: pa.DataType) -> str
         return ""
     name, other = quote_name(path[0]), quote_name(f"{path[0]}_new")
     return (
-        f" To convert its values: ALTER TABLE ... ADD COLUMN {other} {to_sql_type(new)}; UPDATE ... SET {other} = "
+        f". To convert its values: ALTER TABLE ... ADD COLUMN {other} {to_sql_type(new)}; UPDATE ... SET {other} = "
         f"CAST({name} AS {to_sql_type(new)}); ALTER TABLE ... DROP COLUMN {name}, RENAME COLUMN {other} TO {name}"
     )
 

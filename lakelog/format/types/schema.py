@@ -6,6 +6,7 @@ one schema object serves the wire, the files and memory.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,6 +44,11 @@ class TableSchema:
     def field_ids(self) -> dict[str, int]:
         """Ids of the top-level columns by name."""
         return {field.name: field_id(field) for field in self.arrow}
+
+    @cached_property
+    def digest(self) -> str:
+        """Distinguishes columns for caches: a database that was set back gives the ids of lost versions again."""
+        return hashlib.sha256(self.to_ipc()).hexdigest()[:16]
 
     def to_ipc(self) -> bytes:
         """The Arrow schema in IPC format."""

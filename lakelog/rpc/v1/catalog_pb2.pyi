@@ -641,8 +641,8 @@ class AddColumn(_message.Message):
     comment: _builtins.str
     """What it is for; may be empty."""
     default_value: _builtins.bytes
-    """What rows that are there show, and writes store that leave it out: an Arrow stream in IPC format with one column of one
-    row. Empty: NULL.
+    """What rows that are there show, and writes store that leave it out: an Arrow schema in IPC format with one field of the
+    value's type, whose metadata has the value's text under "value" (of bytes: hexadecimal). The type null, or empty: NULL.
     """
     @_builtins.property
     def place(self) -> Global___ColumnPlace:

@@ -1433,7 +1433,8 @@ class PlanRequest(_message.Message):
     reads_changed_columns: _builtins.bool
     """The caller reads files of earlier schemas as this version does: it fills in initial defaults, finds nested fields by id, and compares
     in the present encodings. Clients from before columns could change leave it out, and are refused if a table's columns were changed:
-    they would show and, worse, compact other rows.
+    they would show and, worse, compact other rows. So they are if the plan of a state has files of a table without a primary key of which
+    commits have removed rows by their positions: they would show these.
     """
     @_builtins.property
     def range(self) -> Global___SnapshotRange:

@@ -88,7 +88,8 @@ class TableHandle:
         try:
             return question()
         except NotFound as error:
-            if error.reason != "TABLE_NOT_FOUND":
+            # Another table may be missing: one that a query names, which is the source of a merge.
+            if error.reason != "TABLE_NOT_FOUND" or error.metadata.get("table_uuid") != self.uuid:
                 raise
             restore = (
                 f" To have this one back: catalog.restore_table('{self.name}', uuid='{self.uuid}')."

@@ -6,14 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Unpack
 
-import pyarrow as pa
-
 from lakelog.annotations import Condition, Parameters, Rows
 from lakelog.results import MergeResult, UpdateResult, WriteResult
 from lakelog.sdk.tables.handle import TableHandle
 from lakelog.sdk.transaction import Transaction
 from lakelog.writes.commit_options import CommitOptions, read_commit_options
-from lakelog.writes.ingest import to_batches
+from lakelog.writes.ingest import to_table
 from lakelog.writes.row_changes.clauses import Assignments, Clause, check_clauses
 from lakelog.writes.run_again import run_again
 
@@ -106,7 +104,7 @@ class TableRowChanges(TableHandle):
         from lakelog.writes.row_changes.on_condition import check_on
 
         checked, matched_by = check_clauses(clauses), check_on(on)
-        rows = pa.Table.from_batches(to_batches(source))
+        rows = to_table(source, self.schema)
         done = change_rows(self, "merge", lambda changes: changes.merge(rows, matched_by, checked, params), commit)
         return to_merge_result(done)
 

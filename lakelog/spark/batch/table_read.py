@@ -148,7 +148,7 @@ def _live_rows(spark: SparkSession, installation: Installation, plan: Plan) -> D
     """All columns of a plan's live rows; the same plan gives the same DataFrame again, which saves Spark's analysis."""
     # A file of an append table is read otherwise once rows of it are removed.
     names = zip(*(plan.files.column(name).to_pylist() for name in ("path", "deletion_vector_path")), strict=True)
-    key = (spark, plan.table.location, plan.schema.schema_id, tuple(names))
+    key = (spark, plan.table.location, plan.schema.digest, tuple(names))
     known = installation.frames.get(key)
     if known is not None:
         return known

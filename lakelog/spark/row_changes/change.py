@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.arguments import parse_table_name
 from lakelog.client.leased_reads import LeasedReads
 from lakelog.clock import SystemClock
-from lakelog.errors import InvalidArgument
+from lakelog.errors import CommitConflict, InvalidArgument
 from lakelog.format.tables.table import TableInfo
 from lakelog.results import WriteResult
 from lakelog.spark.batch.commit import CommitParameters
@@ -166,7 +166,17 @@ class _Change:
         names, is_all = find_equal_columns(info, self._on, self._source)
         return not is_all or set(names) != set(info.schema.primary_key)
 
+    def _check_columns(self, info: TableInfo) -> None:
+        """Raises CommitConflict, after which it is tried again, if the rows that were read may have other columns."""
+        if self._metastore.get_table_by_uuid(info.table_uuid).schema.schema_id != info.schema.schema_id:
+            raise CommitConflict(
+                f"The columns of {info.name} were altered while its rows were to be changed. Nothing was written.",
+                reason="SCHEMA_CHANGED",
+                metadata={"table": str(info.name), "retry": "replan"},
+            )
+
     def _write(self, info: TableInfo, outputs: Outputs, chosen: DataFrame, relies_on_all: bool) -> WriteResult:
+        self._check_columns(info)
         guarded: dict[str, Any] = dict(self._commit)
         names = (["if_snapshot"] if relies_on_all else []) + (["if_unchanged"] if info.schema.primary_key else [])
         for guard in names:

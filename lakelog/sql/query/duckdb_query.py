@@ -44,19 +44,17 @@ def run_query(names: NamedTables, sql: str, read: dict[str, int] | None = None) 
         InvalidArgument: DuckDB is not installed, or the query cannot run; the message says why.
     """
     plan = plan_select(sql, names.catalog.name)
-    duckdb = _import_duckdb()
+    duckdb = import_duckdb()
     connection = duckdb.connect(":memory:")
     failures: list[BaseException] = []
     columns: dict[str, list[str]] = {}
     files: list[OpenFiles] = []
     try:
         connection.execute("SET TimeZone = 'UTC'")
-        files += _register_files(names, plan, connection, columns)
-        columns |= _register_tables(names, plan, connection, failures, {} if read is None else read)
-        # DuckDB itself reads only what is registered: no files, no variables of this program.
-        connection.execute("SET python_enable_replacements = false")
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
+        files += register_files(names, plan, connection, columns)
+        pinned = {} if read is None else read
+        columns |= register_tables(names, plan, plan.tables, connection, failures, pinned, reads_once=plan.reads_once)
+        lock(connection)
         relation = connection.sql(plan.sql)
         # DuckDB's sum of whole numbers has 128 bits, which Arrow has no type for; here it is a BIGINT, as in Spark.
         sums = [i for i, each in enumerate(relation.types) if str(each) == "HUGEINT" and not plan.has_long_numbers]
@@ -65,7 +63,7 @@ def run_query(names: NamedTables, sql: str, read: dict[str, int] | None = None) 
         # Holds the rows read so far, in memory or in a file.
         connection.close()
         if isinstance(error, duckdb.Error):
-            raise _to_own_error(error, failures, columns, files) from error
+            raise to_own_error(error, failures, columns, files) from error
         raise
     schema = reader.schema
     for place in sums:
@@ -101,14 +99,14 @@ class DescribedQuery:
 def describe_query(names: NamedTables, sql: str) -> DescribedQuery:
     """Plans a query as `run_query` does, with the same arguments and errors."""
     plan = plan_select(sql, names.catalog.name)
-    duckdb = _import_duckdb()
+    duckdb = import_duckdb()
     scans: dict[str, tuple[Table, Scan]] = {}
     columns: dict[str, list[str]] = {}
     pinned: dict[str, int] = {}
     with duckdb.connect(":memory:") as connection:
         try:
             connection.execute("SET TimeZone = 'UTC'")
-            files = _register_files(names, plan, connection, columns)
+            files = register_files(names, plan, connection, columns)
             for use in plan.tables:
                 source = _find_source(names, plan, use, columns)
                 if isinstance(source, SystemTable):
@@ -124,11 +122,12 @@ def describe_query(names: NamedTables, sql: str) -> DescribedQuery:
             schema = connection.sql(plan.sql).to_arrow_reader().schema
             ((_, operators),) = connection.execute(f"EXPLAIN (FORMAT JSON) {plan.sql}").fetchall()
         except duckdb.Error as error:
-            raise _to_own_error(error, [], columns) from error
+            raise to_own_error(error, [], columns) from error
     return DescribedQuery(plan, scans, files, schema, operators)
 
 
-def _import_duckdb() -> Any:
+def import_duckdb() -> Any:
+    """DuckDB's module; raises InvalidArgument (`MISSING_EXTRA`) where it is not installed."""
     try:
         import duckdb
     except ImportError as error:
@@ -138,7 +137,14 @@ def _import_duckdb() -> Any:
     return duckdb
 
 
-def _register_files(
+def lock(connection: Any) -> None:
+    """From now on DuckDB itself reads only what is registered: no files, no variables of this program."""
+    connection.execute("SET python_enable_replacements = false")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def register_files(
     names: NamedTables, plan: SelectPlan, connection: Any, columns: dict[str, list[str]]
 ) -> list[OpenFiles]:
     """Registers the files under the names in the plan; adds their columns."""
@@ -166,7 +172,7 @@ def _read(
             for batch in reader:
                 yield batch if schema == reader.schema else _narrow(batch, schema)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
-            raise _to_own_error(error, failures, files=files) from error
+            raise to_own_error(error, failures, files=files) from error
 
 
 def _narrow(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -180,7 +186,7 @@ def _narrow(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _to_own_error(
+def to_own_error(
     error: BaseException,
     failures: list[BaseException],
     columns: Mapping[str, list[str]] | None = None,
@@ -206,14 +212,21 @@ def _to_own_error(
     return InvalidArgument(f"The query cannot be run: {first}", reason="QUERY_FAILED")
 
 
-def _register_tables(
-    names: NamedTables, plan: SelectPlan, connection: Any, failures: list[BaseException], pinned: dict[str, int]
+def register_tables(
+    names: NamedTables,
+    plan: SelectPlan,
+    uses: Sequence[TableUse],
+    connection: Any,
+    failures: list[BaseException],
+    pinned: dict[str, int],
+    *,
+    reads_once: bool,
 ) -> dict[str, list[str]]:
-    """Registers the tables under the names in the plan; returns the columns of each by its full name."""
+    """Registers tables under the names in the plan; returns the columns of each by its full name."""
     columns: dict[str, list[str]] = {}
-    for use in plan.tables:
+    for use in uses:
         relation = _relation(names, plan, use, pinned, failures, columns)
-        if plan.reads_once or isinstance(relation, pa.Table):
+        if reads_once or isinstance(relation, pa.Table):
             connection.register(use.relation, relation)
             continue
         # A stream can be read only once. As a table of DuckDB, its rows can be read again, and can go to disk.

@@ -17,7 +17,8 @@ from lakelog.sql.named_tables import NamedTables
 from lakelog.sql.query.duckdb_query import DescribedQuery, describe_query
 from lakelog.sql.query.file_functions import OpenFiles
 from lakelog.sql.query.query import SelectPlan, TableUse, needed_columns, pushed_filter
-from lakelog.sql.row_changes.running import find_condition, find_names
+from lakelog.sql.query.row_selection import QueriedRows
+from lakelog.sql.row_changes.running import find_rows
 from lakelog.sql.statements import CreateTableAs, Delete, Explain, Insert, Merge, Query, Update, Values
 from lakelog.storage.parquet.live_file import LiveFile
 
@@ -100,13 +101,14 @@ def _find_query(statement: Query | Insert | CreateTableAs | Delete | Update | Me
 def _explain_changes(names: NamedTables, statement: Delete | Update | Merge) -> Iterable[Step]:
     table = names.table(statement.table.name)
     shown = names.shown_name(statement.table.name, table)
-    where = None
-    if not isinstance(statement, Merge):
-        where = find_condition(find_names(statement.table, table), statement.where)
-    whole, scan = table.scan(), table.scan(filter=where)
-    facts = {"snapshot": str(scan.snapshot_id) if scan.snapshot_id else "none yet"}
-    facts |= _count(scan.files, whole.files)
-    yield "scan", shown, facts | {"filter": where or "none"}
+    where = None if isinstance(statement, Merge) else find_rows(names, statement.table, table, statement.where)
+    if isinstance(where, QueriedRows):
+        yield from _explain_query(names, describe_query(names, where.query))
+    else:
+        whole, scan = table.scan(), table.scan(filter=where)
+        facts = {"snapshot": str(scan.snapshot_id) if scan.snapshot_id else "none yet"}
+        facts |= _count(scan.files, whole.files)
+        yield "scan", shown, facts | {"filter": where or "none"}
     facts = {"mode": type(statement).__name__.lower()}
     match statement:
         case Update():

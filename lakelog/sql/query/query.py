@@ -304,7 +304,8 @@ def _conditions(node: exp.Table, name: str) -> Iterator[exp.Expr]:
     alone = not joins
     # With no other table around, what stands before a column can only be a struct.
     only = alone and select.parent is None
-    for part in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
+    condition = where.this.unnest()
+    for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
         part = part.unnest()
         columns = list(part.find_all(exp.Column))
         if part.find(exp.Query, exp.Subquery) or not columns:

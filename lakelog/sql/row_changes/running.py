@@ -6,20 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lakelog.errors import InvalidArgument
+from lakelog.format.filter.condition import parse_filter
 from lakelog.format.filter.tokens import Source, split_tokens
 from lakelog.options.declared.reads_and_writes import COMMIT_USER
 from lakelog.options.values import WriteOptions
 from lakelog.sdk.row_changes import RowChanges
 from lakelog.sdk.tables.row_changes import CountedWrite, change_rows
 from lakelog.sql.named_tables import NamedTables
+from lakelog.sql.query.row_selection import QueriedRows
 from lakelog.sql.statements import ChangedTable, Delete, Merge, Truncate, Update
 from lakelog.writes.commit_options import CommitOptions, read_guards
 from lakelog.writes.row_changes.clauses import check_clauses
 from lakelog.writes.row_changes.merging import RowCounts
 from lakelog.writes.row_changes.plan import SOURCE_NAME, TARGET_NAME, Names
+from lakelog.writes.row_changes.selection import RowSelection
 
 if TYPE_CHECKING:
     from lakelog.sdk.tables.table import Table
+
+_BEYOND_FILTERS: Final = ("FILTER_SYNTAX", "UNKNOWN_FUNCTION")
+"""Reasons why a condition is no filter, though it may be one of SQL: a subquery, CASE, another function."""
 
 _COUNTS: Final = {"updated": "updated", "deleted": "deleted", "inserted": "inserted", "upserted": "updated or inserted"}
 
@@ -28,7 +34,7 @@ def run_update(names: NamedTables, statement: Update) -> tuple[Table, CountedWri
     """Runs an UPDATE; errors as of `lakelog.Table.update`."""
     table = names.table(statement.table.name)
     own = Names(target=find_names(statement.table, table))
-    where = find_condition(own.target, statement.where)
+    where = find_rows(names, statement.table, table, statement.where)
     done = change_rows(
         table, "UPDATE", lambda changes: changes.update(statement.set, where, None, own), _to_commit(statement.table)
     )
@@ -65,8 +71,11 @@ def run_merge(names: NamedTables, statement: Merge) -> tuple[Table, CountedWrite
 def run_delete(names: NamedTables, statement: Delete) -> tuple[Table, CountedWrite]:
     """Runs a DELETE; errors as of `lakelog.Table.delete_where`."""
     table = names.table(statement.table.name)
-    where = find_condition(find_names(statement.table, table), statement.where)
-    done = table.delete_where("TRUE" if where is None else where, **_to_commit(statement.table))
+    where = find_rows(names, statement.table, table, statement.where)
+    commit = _to_commit(statement.table)
+    if isinstance(where, RowSelection):
+        return table, change_rows(table, "DELETE", lambda changes: changes.delete(where), commit)
+    done = table.delete_where("TRUE" if where is None else where, **commit)
     return table, CountedWrite(done, RowCounts(deleted=done.deleted_rows or 0))
 
 
@@ -94,6 +103,27 @@ def find_names(changed: ChangedTable, table: Table) -> tuple[str, ...]:
     if changed.alias is not None:
         return (changed.alias,)
     return tuple(dict.fromkeys((changed.name.table, str(changed.name), table.name)))
+
+
+def find_rows(names: NamedTables, changed: ChangedTable, table: Table, where: str | None) -> str | QueriedRows | None:
+    """The rows that a DELETE or UPDATE is for: a filter of scans, what DuckDB has to find, or None for all.
+
+    Raises:
+        InvalidArgument: The condition can be neither.
+    """
+    condition = find_condition(find_names(changed, table), where)
+    if condition is None or where is None:
+        return None
+    try:
+        parse_filter(condition, table.info.schema.arrow)
+    except InvalidArgument as error:
+        if error.reason not in _BEYOND_FILTERS:
+            raise
+        try:
+            return QueriedRows(names, changed, table, where)
+        except InvalidArgument:
+            raise error from None
+    return condition
 
 
 def find_condition(names: Sequence[str], where: str | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lakelog.sql.create_table import quote_name
 from lakelog.sql.dialect import read_options
 from lakelog.sql.statements import ChangedTable, Delete, Merge, Query, Truncate, Update
 from lakelog.sql.word_reader import WordReader
@@ -93,6 +94,9 @@ def _take_source(reader: WordReader) -> tuple[Query, tuple[str, ...]]:
         alias = reader.take_alias("ON")
         if alias is None:
             reader.fail("The query needs a name for the conditions: USING (SELECT ...) AS source ON ....")
+        if reader.peek().word == "(":
+            columns = ", ".join(quote_name(each) for each in reader.take_identifiers("the columns of the source"))
+            query = f"SELECT * FROM (\n{query}\n) AS {quote_name(alias)}({columns})"
         return Query(query), (alias,)
     start = reader.peek().start
     name = reader.take_name()

@@ -406,7 +406,8 @@ def _identify(path: Path) -> _Identity:
 
 
 def _name(file: LiveFile, schema: TableSchema) -> str:
-    return f"{hashlib.sha256(file.path.encode()).hexdigest()[:32]}-{schema.schema_id}{_SUFFIX}"
+    path = hashlib.sha256(file.path.encode()).hexdigest()[:32]
+    return f"{path}-{schema.schema_id}-{schema.digest}{_SUFFIX}"
 
 
 def _add_fields(fields: Sequence[pa.Field], copy: LocalCopy | None, schema: TableSchema) -> list[pa.Field]:

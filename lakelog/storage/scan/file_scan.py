@@ -55,7 +55,8 @@ _LITTLE_BYTES: Final = 256 << 10
 
 SNAPSHOT_ID_COLUMN: Final = "_snapshot_id"
 
-ROW_POSITION_COLUMN: Final = "_row_position"
+ROW_POSITION_COLUMN: Final = "\x1frow_position"
+"""No column of a table has this name: names hold no control characters."""
 
 RowIndices = npt.NDArray[np.int64]
 
@@ -67,7 +68,7 @@ class ScanColumns:
     Args:
         read: Columns to read, including those of the filter.
         returned: Names of the columns to return, in order; they may include `_row_kind`, `_snapshot_id` and
-            `_row_position`, the position of a row in its file.
+            `ROW_POSITION_COLUMN`, the position of a row in its file.
         filter: Which rows to return; None: all.
         filter_columns: Names of the columns that the filter uses. They are decoded first, the others only for row
             groups in which a row is returned.

@@ -76,7 +76,9 @@ class RowNormalizer:
             table = table.drop_columns([ROW_KIND_COLUMN])
         field = self._rowkind_field
         if source is KindSource.INSERTS and field is None:
-            return cast_batch(table, self.schema.arrow, fill_missing=fill_missing), None
+            rows = cast_batch(table, self.schema.arrow, fill_missing=fill_missing)
+            # One schema for all rows, so that they can be buffered together with deletes.
+            return pa.Table.from_arrays(rows.columns, schema=self._relaxed), None
         deletes = source in (KindSource.DELETES, KindSource.FOUND_DELETES)
         keys_do = deletes or (given is not None and bool(is_retract(given).all()))
         rows = cast_batch(table, self._relaxed, fill_missing=fill_missing or keys_do or field is not None)

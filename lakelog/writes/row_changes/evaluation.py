@@ -128,5 +128,7 @@ def _pick(rows: pa.Table, expression: Expression, computed: dict[SqlText, pa.Chu
     if isinstance(expression, Column):
         return rows.column(expression.label)
     if isinstance(expression, Constant):
-        return pa.chunked_array([pa.repeat(expression.value, rows.num_rows)], expression.value.type)
+        # Arrow repeats no list zero times, and lists one by one.
+        once, places = pa.array([expression.value], expression.value.type), np.zeros(rows.num_rows, np.int64)
+        return pa.chunked_array([once.take(pa.array(places))])
     return computed[expression]

@@ -67,7 +67,8 @@ def bind_on(on: str | Sequence[str], target: Side, source: Side, *, reads_all: b
     equal: list[EqualColumns] = []
     rest: list[exp.Expr] = []
     filters: list[str] = []
-    for part in split_conjunction(parse_expression(on, _PLACE)):
+    parts = split_conjunction(parse_expression(on, _PLACE))
+    for part in parts:
         pair = _find_equal(part, target, source)
         condition = None if reads_all or pair is not None else _find_filter(part, target, source)
         if pair is not None:
@@ -77,6 +78,9 @@ def bind_on(on: str | Sequence[str], target: Side, source: Side, *, reads_all: b
         else:
             rest.append(part)
     bound = None
+    if not equal and not rest:
+        # All rows of the source belong to each row of the table that the filter leaves.
+        rest = parts
     if rest:
         whole = bind_tree(exp.and_(*rest), (target, source), _PLACE)
         # A column alone is a condition of type BOOLEAN, or none at all.

@@ -212,6 +212,13 @@ def check_table(info: TableInfo, actions: set[Action]) -> None:
         )
 
 
+def key_columns(info: TableInfo) -> Sequence[str]:
+    """What a delete needs of a row: nothing in an append table, where the row's place is enough. Pure."""
+    if not info.schema.primary_key:
+        return []
+    return list(dict.fromkeys((*info.schema.primary_key, *TableOptions(info.options).get(SEQUENCE_FIELD))))
+
+
 def to_output_table(clause: BoundClause, rows: pa.Table, evaluator: Evaluator, types: pa.Schema) -> pa.Table:
     """Returns what a clause writes for some rows, by the table's columns.
 
@@ -242,7 +249,8 @@ def _bind_clause(
     if clause.condition is not None:
         condition = bind_expression(bind_known(clause.condition, params), sides, place)
     if clause.action is Action.DELETE:
-        return BoundClause(clause.rows, clause.action, condition, _key_of(info), place)
+        key = {name: Column("t", name) for name in key_columns(info)}
+        return BoundClause(clause.rows, clause.action, condition, key, place)
     if clause.values is None:
         values = _all_of_source(info, source, place, may_default=clause.action is Action.INSERT)
     else:
@@ -280,14 +288,6 @@ def _new_row(info: TableInfo, values: Mapping[str, Expression]) -> Mapping[str, 
         field.name: values[field.name] if field.name in values else default_of(info, field)
         for field in info.schema.arrow
     }
-
-
-def _key_of(info: TableInfo) -> Mapping[str, Expression]:
-    """What a delete needs: nothing in an append table, where the row's place is enough."""
-    if not info.schema.primary_key:
-        return {}
-    names = dict.fromkeys((*info.schema.primary_key, *TableOptions(info.options).get(SEQUENCE_FIELD)))
-    return {name: Column("t", name) for name in names}
 
 
 def _copies_source(clause: BoundClause) -> bool:

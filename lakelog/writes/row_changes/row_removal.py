@@ -1,8 +1,8 @@
 """Finds the rows of an append table that fulfil a condition, for a commit that removes them by position.
 
 A try that lost a race against a compaction or another removal begins again on the newest snapshot. Files never change:
-what was found in one is known, so only files that came since are read, and a table that is appended to without pause
-never keeps a removal from its end.
+what was found in one is known, so only files that came since are read, and those that hid other rows. A table that is
+appended to without pause never keeps a removal from its end.
 """
 
 from __future__ import annotations
@@ -54,8 +54,11 @@ class KnownRows:
 
     def note(self, file: LiveFile, positions: RowIndices) -> None:
         """Remembers what was found in a file, as long as there is memory for it."""
+        _, outdated = self._positions.pop(file.path, (None, None))
+        if outdated is not None:
+            self._size_bytes -= _ENTRY_BYTES + outdated.nbytes
         size_bytes = _ENTRY_BYTES + positions.nbytes
-        if self._size_bytes + size_bytes <= _KNOWN_BYTES and file.path not in self._positions:
+        if self._size_bytes + size_bytes <= _KNOWN_BYTES:
             self._positions[file.path] = (file.deletion_vector_path, positions)
             self._size_bytes += size_bytes
 
@@ -67,6 +70,9 @@ class KnownRows:
         vector_path, positions = known
         if vector_path == file.deletion_vector_path:
             return positions
+        if vector_path is not None:
+            # SUBTLE: a rollback may have brought rows back that this vector hid, so that nobody has looked at them.
+            return None
         (removed,) = find_removed_rows(store, [file])
         return positions if removed is None else np.setdiff1d(positions, removed, assume_unique=True)
 

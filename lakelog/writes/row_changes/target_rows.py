@@ -56,6 +56,10 @@ class Portion:
     rows: pa.Table
     places: tuple[tuple[LiveFile, Indices], ...] = ()
 
+    def take(self, indices: Indices) -> Portion:
+        """The portion of some of the rows, which are given by rising indices."""
+        return Portion(self.rows.take(pa.array(indices)), tuple(self.find_places(indices)))
+
     def find_places(self, indices: Indices) -> Iterator[tuple[LiveFile, Indices]]:
         """The files of some rows, each with the positions in it; the rows are given by rising indices."""
         start = 0

@@ -12,9 +12,12 @@ import pytest
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, NotFound
+from lakelog.format.commit.request import CommitRequest, RemovePartitionValues
+from lakelog.format.tables.plan import PlanRequest
+from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.format.types.column_changes import AddColumn, ColumnChange, DropColumn, RenameColumn, WidenColumn
-from tests.support.metastore.making import append, make_table
+from tests.support.metastore.making import append, day, make_change, make_table
 
 COLUMNS = pa.schema([("id", pa.int64()), ("day", pa.date32()), ("v", pa.int32()), ("w", pa.string())])
 OPTIONS = {"bucket": "2", "bucket-key": "id", "sequence.field": "v"}
@@ -128,6 +131,23 @@ def test_a_writer_with_an_older_version_goes_on_while_its_rows_fit(metastore: Me
     unknown = replace(newer, schema=replace(newer.schema, schema_id=7))
     with pytest.raises(CommitConflict, match="schema 7"):
         append(metastore, unknown, 5, names="hi")
+
+
+def test_an_older_writer_overwrites_the_partitions_that_it_means(metastore: Metastore) -> None:
+    metastore.create_database("shop")
+    columns = pa.schema([("a", pa.string()), ("b", pa.string())])
+    old = metastore.create_table(TableName("shop", "t"), columns, primary_key=[], partition_by=["a", "b"], options={})[
+        0
+    ]
+    append(metastore, old, 1, names="p", partition=day("x") + day("y"))
+    append(metastore, old, 2, names="q", partition=day("y") + day("x"))
+    exchange = [RenameColumn("a", "c"), RenameColumn("b", "a"), RenameColumn("c", "b")]
+    newest = metastore.alter_columns(old.table_uuid, changes=exchange)
+    for identifier, (table, left) in enumerate([(old, ["q.parquet"]), (newest, [])]):
+        change = make_change(table, kind=SnapshotKind.OVERWRITE, remove=RemovePartitionValues({"a": day("x")}))
+        metastore.commit(CommitRequest("o", identifier, (change,)))
+        paths = metastore.plan(PlanRequest(old.table_uuid)).files.column("path").to_pylist()
+        assert [path.split("/")[-1] for path in paths] == left
 
 
 def test_of_two_that_add_one_column_one_does(metastore: Metastore) -> None:

@@ -344,8 +344,10 @@ def test_a_file_lies_in_the_folder_of_its_attempt(metastore: Metastore, path: st
 )
 def test_a_file_must_make_sense(metastore: Metastore, file: dict[str, Any], message: str) -> None:
     table = make_table(metastore)
+    attempt = metastore.stage_attempt([table.table_uuid], "w").attempt_id
+    change = make_change(table, [make_file(attempt, **file)], schema_id=0)
     with pytest.raises(InvalidArgument, match=message):
-        append(metastore, table, 1, **file)
+        metastore.commit(CommitRequest("w", 1, (change,), attempt))
     assert metastore.get_writer_progress("w", table.table_uuid).last_identifier is None
 
 

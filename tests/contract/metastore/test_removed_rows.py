@@ -11,7 +11,7 @@ import pytest
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import CommitConflict, InvalidArgument
 from lakelog.format.commit.request import BucketRef, Change, CompactionGroup, RemoveEverything, RemoveFiles
-from lakelog.format.tables.plan import AtSnapshot
+from lakelog.format.tables.plan import AtSnapshot, InRange, PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
 from tests.contract.metastore.restoring import restore
@@ -220,3 +220,22 @@ def test_what_a_guard_covers_has_changed(metastore: Metastore) -> None:
     change = removal(table, attempt, {2: 2}, if_unchanged=1)
     with pytest.raises(CommitConflict, match="if_unchanged=1"):
         commit(metastore, change, attempt=attempt)
+
+
+def test_a_client_from_before_it_never_shows_removed_rows(metastore: Metastore) -> None:
+    table = plain(metastore)
+    append(metastore, table, 1, names="ab")
+
+    def see(at: AtSnapshot | InRange | None = None) -> int:
+        return metastore.plan(PlanRequest(table.table_uuid, at, reads_changed_columns=False)).files.num_rows
+
+    assert see() == 2
+    remove(metastore, table, 1, {1: 1})
+    for at in (None, AtSnapshot(2)):
+        with pytest.raises(InvalidArgument, match=r"Rows of .* were deleted by a condition") as error:
+            see(at)
+        assert error.value.reason == "CLIENT_TOO_OLD"
+    # What was before, what was added, and what a compaction has left are as they always were.
+    assert (see(AtSnapshot(1)), see(InRange(0, 1))) == (2, 2)
+    rewrite(metastore, table, 1, 3, file={"row_count": 9})
+    assert see() == 2

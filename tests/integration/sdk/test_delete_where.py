@@ -223,6 +223,16 @@ def test_a_compaction_between_makes_it_look_again(catalog: Catalog, monkeypatch:
     assert [len(read) for read in between.read] == [2, 1]
 
 
+def test_rows_that_a_rollback_brings_back_between_go_as_well(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(catalog)
+    table.append(rows(*range(10)))
+    table.delete_where("id = 1")
+    Between(monkeypatch, iter([lambda: table.rollback_to(1)]))
+    # The first try cannot have found row 1, which is in the newest snapshot by the second.
+    assert table.delete_where("id IN (1, 2)").deleted_rows == 2
+    assert ids(table) == [0, *range(3, 10)]
+
+
 def test_a_compaction_that_is_late_never_brings_rows_back(catalog: Catalog) -> None:
     table = make(catalog)
     table.append(rows(*range(10)))

@@ -113,6 +113,18 @@ def test_rowkind_field_and_ignored_kinds(catalog: Catalog) -> None:
     assert table.options == {"rowkind.field": "op", "ignore-update-before": "true"}
 
 
+def test_one_transaction_adds_and_deletes_where_a_column_is_not_null(catalog: Catalog) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string(), nullable=False)])
+    table = catalog.create_table("shop.both", schema, primary_key=["id"])
+    table.upsert([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}])
+    with catalog.transaction() as transaction:
+        joined = transaction.table("shop.both")
+        joined.upsert([{"id": 3, "v": "c"}])
+        joined.delete([{"id": 1}])
+        joined.write([{"id": 2, "v": "d", "_row_kind": "+U"}])
+    assert table.scan().to_arrow().sort_by("id").to_pylist() == [{"id": 2, "v": "d"}, {"id": 3, "v": "c"}]
+
+
 def test_keys_to_delete_need_no_other_column_whatever_its_nullability(catalog: Catalog) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string(), nullable=False)])
     table = catalog.create_table("shop.n", schema, primary_key=["id"])

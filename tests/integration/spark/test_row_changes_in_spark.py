@@ -129,12 +129,30 @@ def test_what_is_not_possible(
 def test_a_commit_in_between_is_seen_by_the_next_try(
     spark: SparkSession, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    tries = _after_the_first_read(monkeypatch, lambda: table.update({"v": 100}, "id = 1"))
+    assert lakelog.spark.update(spark, table.name, {"v": "v + 1"}).updated_rows == 3
+    assert [row[1] for row in state(table)] == [101, 21, 31]
+    assert len(tries) == 2
+
+
+def test_columns_that_are_altered_in_between_are_read_again(
+    spark: SparkSession, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    altered: list[lakelog.ColumnChange] = [lakelog.AddColumn("n", "INT"), lakelog.RenameColumn("price", "cost")]
+    tries = _after_the_first_read(monkeypatch, lambda: table.alter(columns=altered))
+    assert lakelog.spark.update(spark, table.name, {"v": "v + 1"}).updated_rows == 3
+    assert [row[1] for row in state(table)] == [11, 21, 31]
+    assert len(tries) == 2
+
+
+def _after_the_first_read(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> list[int]:
+    """Does something behind the first read of a change; returns a list with an entry for each read."""
     tries: list[int] = []
 
     def disturb(found: DataFrame) -> DataFrame:
         tries.append(1)
         if len(tries) == 1:
-            table.update({"v": 100}, "id = 1")
+            do()
         return found
 
     def read_and_disturb(*arguments: Any, **named: Any) -> DataFrame:
@@ -145,9 +163,7 @@ def test_a_commit_in_between_is_seen_by_the_next_try(
 
     monkeypatch.setattr(change, "read_table", read_and_disturb)
     monkeypatch.setattr(change, "read_places", read_places_and_disturb)
-    assert lakelog.spark.update(spark, table.name, {"v": "v + 1"}).updated_rows == 3
-    assert [row[1] for row in state(table)] == [101, 21, 31]
-    assert len(tries) == 2
+    return tries
 
 
 def test_a_source_is_computed_once(spark: SparkSession, table: Table) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -119,7 +120,8 @@ def test_a_widened_column_keeps_its_defaults() -> None:
         ([AddColumn("n", "INT", after="nope")], "nope", "There is no 'nope'"),
         ([AddColumn("n", "TIME")], "n", "There is no type TIME"),
         ([AddColumn("n", pa.uint64())], "n", "cast it to decimal128"),
-        ([AddColumn("price.cents", "INT")], "price.cents", "only structs get fields"),
+        ([DropColumn("Price")], "Price", "near it are price. Upper and lower case count"),
+        ([AddColumn("price.cents", "INT")], "price.cents", "'price' has type DECIMAL(10,2), and only structs"),
         ([WidenColumn("price", "DECIMAL(10, 3)")], "price", "Its type DECIMAL(10,2) cannot become DECIMAL(10,3)"),
         ([WidenColumn("seq", "STRING")], "seq", "It may become BIGINT, DOUBLE"),
         ([WidenColumn("seq", "INT")], "seq", "has type INT already"),
@@ -143,6 +145,7 @@ def test_a_refused_change_names_its_column_and_what_would_do(
         change(*changes)
     assert f"'{column}'" in error.value.message
     assert says in error.value.message
+    assert not re.search(r"[^.]\.\.$", error.value.message)
     assert error.value.metadata["column"] == column
 
 
@@ -154,12 +157,19 @@ def test_what_is_no_path_is_refused(column: object) -> None:
 
 def test_a_refused_type_comes_with_the_statements_that_convert_it() -> None:
     with pytest.raises(InvalidArgument) as error:
-        change(WidenColumn("seq", "STRING"))
+        change(WidenColumn("price", "STRING"))
     assert (
-        "ALTER TABLE ... ADD COLUMN seq_new STRING; UPDATE ... SET seq_new = CAST(seq AS STRING); "
-        "ALTER TABLE ... DROP COLUMN seq, RENAME COLUMN seq_new TO seq"
+        "ALTER TABLE ... ADD COLUMN price_new STRING; UPDATE ... SET price_new = CAST(price AS STRING); "
+        "ALTER TABLE ... DROP COLUMN price, RENAME COLUMN price_new TO price"
     ) in error.value.message
-    assert error.value.metadata == {"column": "seq", "type": "INT", "new_type": "STRING"}
+    assert error.value.metadata == {"column": "price", "type": "DECIMAL(10,2)", "new_type": "STRING"}
+
+
+@pytest.mark.parametrize("column", ["id", "day", "seq"])
+def test_a_column_that_cannot_be_dropped_is_not_converted_so(column: str) -> None:
+    with pytest.raises(InvalidArgument) as error:
+        change(WidenColumn(column, "STRING"))
+    assert "DROP COLUMN" not in error.value.message
 
 
 def test_a_name_with_a_dot_is_given_by_its_parts() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
+from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,12 +15,13 @@ from lakelog.format.commit.request import Change, CommitRequest, RemoveFiles
 from lakelog.format.tables.files import ColumnStatistics, DataFile
 from lakelog.format.tables.predicate import AllOf, Comparison, Operator, Predicate
 from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.types.column_changes import SetDefault
 from lakelog.rpc.commit import from_proto_commit_request, to_proto_commit_request
 from lakelog.rpc.messages import parse
 from lakelog.rpc.plan import from_proto_plan_request
 from lakelog.rpc.predicate import MAX_DEPTH, from_proto_predicate, to_proto_predicate
-from lakelog.rpc.schema import from_ipc_schema, to_ipc_schema
-from lakelog.rpc.v1 import snapshots_pb2, types_pb2
+from lakelog.rpc.schema import from_ipc_schema, from_proto_column_change, to_ipc_schema, to_proto_column_change
+from lakelog.rpc.v1 import catalog_pb2, snapshots_pb2, types_pb2
 
 FILE = DataFile("p", b"", 0, 0, 1, 0, 1, None, None, 0)
 CHANGE = Change("t", SnapshotKind.APPEND, 0, 1)
@@ -124,3 +128,53 @@ def test_a_schema_with_any_damaged_byte_is_read_or_refused_but_never_anything_el
 def test_bytes_that_are_no_message() -> None:
     with pytest.raises(InvalidArgument, match=r"3 bytes are not a lakelog\.rpc\.v1\.CommitRequest"):
         parse(snapshots_pb2.CommitRequest, b"\x0a\xff\xff")
+
+
+def wire_default(value: bytes) -> catalog_pb2.ColumnChange:
+    return catalog_pb2.ColumnChange(path=["v"], default_value=value)
+
+
+@pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
+def test_a_default_is_never_unpacked(compression: str | None) -> None:
+    """Some KB of a compressed batch would become a gigabyte at the metastore, before anybody looks at its length."""
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch([pa.array([bytes(8 << 20)])], names=["value"])
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as stream:
+        stream.write_batch(batch)
+    with pytest.raises(InvalidArgument, match=r"changes\.default_value .* has no value"):
+        from_proto_column_change(wire_default(sink.getvalue().to_pybytes()))
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        pa.field("value", pa.int32()),
+        pa.field("value", pa.int32(), metadata={"value": "x"}),
+        pa.field("value", pa.int32(), metadata={"value": b"\xff"}),
+        pa.field("value", pa.binary(), metadata={"value": "0g"}),
+        pa.field("value", pa.binary(1 << 30), metadata={"value": "00"}),
+        pa.field("value", pa.list_(pa.int32(), 1 << 30), metadata={"value": "[1]"}),
+        pa.field("value", pa.struct([("a", pa.int8())]), metadata={"value": "{}"}),
+        pa.field("value", pa.decimal128(3, 1), metadata={"value": "1234567"}),
+    ],
+)
+def test_a_default_that_is_no_value_is_refused(field: pa.Field) -> None:
+    with pytest.raises(InvalidArgument, match=r"changes\.default_value"):
+        from_proto_column_change(wire_default(to_ipc_schema(pa.schema([field]))))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, True, 5, 0.1, float("inf"), "text", "", b"\x00\xff", b"", dt.date(2026, 1, 2), Decimal("-1.50"),
+        dt.datetime.fromisoformat("2026-01-02T03:04:05.000006"), dt.datetime(2026, 1, 2, tzinfo=dt.UTC),
+        pa.scalar(7, pa.uint64()), pa.scalar(b"ab", pa.binary(2)), pa.scalar("x", pa.large_string()),
+        pa.scalar(0.1, pa.float32()), pa.scalar(5, pa.timestamp("s", "Europe/Berlin")), pa.scalar(None, pa.int32()),
+        pa.array(["a", "b"]).dictionary_encode()[1],
+    ],
+)  # fmt: skip
+def test_a_default_arrives_as_it_was_given(value: Any) -> None:
+    found = from_proto_column_change(to_proto_column_change(SetDefault("v", value)))
+    assert isinstance(found, SetDefault)
+    plain = value.as_py() if isinstance(value, pa.Scalar) else value
+    assert (None if found.default is None else found.default.as_py()) == plain

@@ -120,6 +120,25 @@ def test_few_keys_are_looked_up_and_not_scanned(catalog: Catalog, monkeypatch: p
     assert table.scan(["v"], "id IN (50, 999)").to_arrow().column("v").to_pylist() == [1, 9]
 
 
+@pytest.mark.parametrize("source", [[], pa.table({"id": pa.array([], pa.int64()), "v": pa.array([], pa.int64())})])
+def test_a_source_may_be_empty(catalog: Catalog, source: Any) -> None:
+    table = _make(catalog)
+    assert table.merge(source, ["id"], when_matched().update({"v": "source.v"})).updated_rows == 0
+    with catalog.transaction() as tx:
+        tx.table("shop.t").merge(source, ["id"], when_not_matched_by_source("target.v = 10").delete())
+    assert _read(table) == [(2,), (3,)]
+
+
+def test_the_parts_of_a_source_go_together(catalog: Catalog) -> None:
+    table = _make(catalog)
+    few, more = pa.table({"id": [1], "v": pa.nulls(1)}), pa.table({"id": [2], "v": [7]})
+    table.merge([few, more], ["id"], when_matched().update({"v": "source.v"}))
+    assert _read(table, "v") == [(1, None), (2, 7), (3, None)]
+    with pytest.raises(InvalidArgument, match="different types") as caught:
+        table.merge([more, pa.table({"id": ["x"], "v": [1]})], ["id"], when_matched().delete())
+    assert caught.value.reason == "SCHEMA_MISMATCH"
+
+
 def test_keys_beyond_the_type_of_the_column_match_nothing(catalog: Catalog) -> None:
     schema = pa.schema([pa.field("id", pa.int32(), nullable=False), ("v", pa.int64())])
     table = catalog.create_table("shop.t", schema, primary_key=["id"])
@@ -139,6 +158,24 @@ def test_null_matches_nothing_and_nan_itself(catalog: Catalog) -> None:
             source, on, when_matched().update({"s": "target.s"}), when_not_matched("s = '0'").insert_all()
         )
         assert result.updated_rows == 2, on
+
+
+def test_a_condition_on_the_table_alone_matches_every_row_of_the_source(catalog: Catalog) -> None:
+    table, source = _make(catalog), pa.table({"n": [7, 8]})
+    found = table.merge(source, "target.v = 10", when_matched("n = 8").update({"v": "n"}))
+    assert (found.updated_rows, _read(table, "v")) == (1, [(1, 8), (2, 20), (3, None)])
+    with pytest.raises(InvalidArgument, match="Several rows of the source"):
+        table.merge(source, "v = 20", when_matched().update({"v": "n"}))
+    assert table.merge(source.slice(0, 0), "v = 20", when_matched().delete()).snapshot_id is None
+
+
+def test_lists_and_maps_are_values_as_others(catalog: Catalog) -> None:
+    columns = pa.schema([("id", pa.int64()), ("n", pa.list_(pa.int32())), ("m", pa.map_(pa.string(), pa.int32()))])
+    table = catalog.create_table("shop.nested", columns)
+    table.append([{"id": 1}, {"id": 2}], fill_missing=True)
+    values: dict[str, Any] = {"n": [3, None], "m": {"a": 1}}
+    assert table.update(values).updated_rows == 2
+    assert _read(table, "n", "m") == [(each, [3, None], [("a", 1)]) for each in (1, 2)]
 
 
 def test_a_merge_that_changes_a_row_twice_names_it(catalog: Catalog) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from lakelog.errors import CommitConflict, InvalidArgument, NotFound
 from lakelog.sdk.catalog import Catalog
+from lakelog.sdk.row_changes import RowChanges
 from lakelog.sql import SqlSession
 from lakelog.sql.query import duckdb_query
 from lakelog.writes.row_changes.merging import RowCounts
@@ -119,3 +120,111 @@ def test_explain_shows_what_would_be_done(session: SqlSession) -> None:
     assert (facts["write", "shop.t", "set v"], facts["write", "shop.t", "set s"]) == ("x.v + 1", "DEFAULT")
     assert session.execute("EXPLAIN DELETE FROM log").to_arrow().num_rows > 0
     assert _rows(session) == [(1, 10, "a"), (2, 20, "b"), (3, 30, "c")]
+
+
+@pytest.mark.parametrize("name", ["t", "log"])
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        ("id IN (SELECT id FROM chosen)", [1, 3]),
+        ("id NOT IN (SELECT id FROM chosen WHERE id IS NOT NULL)", [2]),
+        ("id NOT IN (SELECT id FROM chosen)", [1, 2, 3]),
+        ("s = 'b' AND EXISTS (SELECT 1 FROM chosen c WHERE c.id = x.id AND c.id * 10 = v)", [1, 3]),
+        ("v < (SELECT avg(v) FROM {name})", [2, 3]),
+        ("x.v = (SELECT max(y.v) FROM {name} y WHERE y.id <= x.id) AND x.id > 2", [1, 2]),
+        ("CASE WHEN id = 1 THEN TRUE WHEN id = 2 THEN NULL END", [2, 3]),
+        ("s RLIKE '^[bc]$' -- and nothing else", [1]),
+        ("(id, s) IN (SELECT id, s FROM {name} VERSION AS OF 1 WHERE id > 1)", [1]),
+    ],
+)
+def test_conditions_beyond_filters(session: SqlSession, name: str, condition: str, left: list[int]) -> None:
+    session.execute("CREATE TABLE chosen (id BIGINT)")
+    session.execute("INSERT INTO chosen VALUES (2), (7), (NULL)")
+    before = _rows(session, name)
+    updated = session.execute(f"UPDATE {name} AS x SET v = -x.v WHERE {condition.format(name=name)}")
+    assert updated.changed == RowCounts(updated=3 - len(left))
+    assert [row for row in _rows(session, name) if row[1] > 0] == [row for row in before if row[0] in left]
+    session.execute(f"UPDATE {name} SET v = abs(v)")
+    deleted = session.execute(f"DELETE FROM {name} x WHERE {condition.format(name=name)}")
+    assert deleted.changed == RowCounts(deleted=3 - len(left))
+    assert _rows(session, name) == [row for row in before if row[0] in left]
+
+
+def test_portions_are_tested_one_by_one(session: SqlSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakelog.writes.row_changes.target_rows._PORTION_ROWS", 1)
+    for name in ("t", "log"):
+        session.execute(f"INSERT INTO {name} VALUES (4, 40, 'd'), (5, 50, 'e')")
+        session.execute(f"DELETE FROM {name} WHERE v > (SELECT avg(v) FROM {name}) AND id <> 5")
+        assert [row[0] for row in _rows(session, name)] == [1, 2, 3, 5]
+
+
+@pytest.mark.parametrize("name", ["t", "log"])
+@pytest.mark.parametrize("changed", ["the table", "another table"])
+def test_what_a_condition_reads_must_be_unchanged(
+    session: SqlSession, monkeypatch: pytest.MonkeyPatch, name: str, changed: str
+) -> None:
+    session.execute("CREATE TABLE chosen (id BIGINT)")
+    session.execute("INSERT INTO chosen VALUES (1)")
+    write, tries = RowChanges._write_portion, []
+
+    def disturb(*arguments: Any) -> None:
+        write(*arguments)
+        tries.append(1)
+        if len(tries) == 1:
+            other = SqlSession(session.catalog, "shop")
+            other.execute(
+                f"INSERT INTO {name} VALUES (9, 900, 'z')" if changed == "the table" else "TRUNCATE TABLE chosen"
+            )
+
+    monkeypatch.setattr(RowChanges, "_write_portion", disturb)
+    where = f"v < (SELECT max(v) FROM {name}) / 2" if changed == "the table" else "id NOT IN (SELECT id FROM chosen)"
+    session.execute(f"DELETE FROM {name} WHERE {where}")
+    assert [row[0] for row in _rows(session, name)] == ([9] if changed == "the table" else [])
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ("id IN (SELECT nope FROM log)", "nope.*The columns: t has id, v, s; shop.log has"),
+        ("id IN (SELECT id FROM nowhere)", "'shop.nowhere' does not exist"),
+        ("id IN (SELECT id, v FROM log)", "2 columns"),
+        ("v = (SELECT v FROM log)", "More than one row"),
+        ("id IN (SELECT id FROM log) LIMIT 1", "Subqueries are not possible in a filter"),
+        ("id IN (SELECT id FROM log", "Subqueries are not possible in a filter"),
+        ("id = = 2", "Here stands a column"),
+        ("nope IN (SELECT id FROM log)", "nope"),
+        ("foo(id) = 1", "foo"),
+    ],
+)
+@pytest.mark.parametrize("has_rows", [True, False])
+def test_conditions_that_cannot_be(session: SqlSession, condition: str, words: str, has_rows: bool) -> None:
+    if not has_rows:
+        session.execute("TRUNCATE TABLE t")
+        if "More than" in words:
+            return
+    snapshots = session.execute("SELECT count(*) FROM t$snapshots").to_arrow()
+    for statement in ("DELETE FROM t", "UPDATE t SET v = 0"):
+        with pytest.raises((InvalidArgument, NotFound), match=words):
+            session.execute(f"{statement} WHERE {condition}")
+    assert session.execute("SELECT count(*) FROM t$snapshots").to_arrow() == snapshots
+
+
+def test_explain_of_a_condition_beyond_filters(session: SqlSession) -> None:
+    found = session.execute("EXPLAIN DELETE FROM t WHERE id = 1 AND v IN (SELECT v FROM log WHERE id = 2)").to_arrow()
+    facts = {(row["object"], row["fact"]): row["value"] for row in found.to_pylist()}
+    assert facts["shop.t", "filter"] == "(`id` = 1)"
+    assert facts["shop.log", "filter"] == "(`id` = 2)"
+    assert facts["shop.t", "mode"] == "delete"
+
+
+def test_a_missing_source_is_named(session: SqlSession) -> None:
+    with pytest.raises(NotFound, match=r"'shop\.nowhere' does not exist"):
+        session.execute("MERGE INTO t USING nowhere AS s ON t.id = s.id WHEN MATCHED THEN DELETE")
+
+
+def test_columns_of_a_source_are_named_after_its_alias(session: SqlSession) -> None:
+    session.execute(
+        "MERGE INTO t USING (VALUES (1, 11), (5, 55)) AS s(id, n) ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET v = s.n WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.n)"
+    )
+    assert _rows(session) == [(1, 11, "a"), (2, 20, "b"), (3, 30, "c"), (5, 55, None)]

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import PermissionDenied, ResourceExhausted
+from lakelog.format.types.defaults import INITIAL_DEFAULT_KEY
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.storage.lookup import copy_cache, local_copy
 from lakelog.storage.lookup.copy_cache import CacheLimits, CopyCache, find_cache_folder
@@ -97,6 +98,19 @@ def test_another_schema_has_another_copy(tmp_path: Path) -> None:
     cache = CopyCache(tmp_path, UNLIMITED)
     cache.obtain(store, file, SCHEMA, FIELDS, ["k"])
     assert cache.find(file, TableSchema(4, SCHEMA.arrow, ("k",), ()), ["k"]) is None
+
+
+def test_a_version_that_was_lost_with_its_database_leaves_no_values(tmp_path: Path) -> None:
+    store = MemoryStore()
+    (file,) = write_files(store, 1)
+    cache = CopyCache(tmp_path, UNLIMITED)
+    made = {}
+    for default in (b"5", b"7"):
+        added = pa.field("n", pa.int64(), metadata={b"PARQUET:field_id": b"4", INITIAL_DEFAULT_KEY: default})
+        schema = TableSchema(4, SCHEMA.arrow.append(added), ("k",), ())
+        copy = cache.obtain(store, file, schema, list(schema.arrow), ["k"])
+        made[default] = copy.take(np.array([0]), [added]).column("n").to_pylist()
+    assert made == {b"5": [5], b"7": [7]}
 
 
 def test_what_is_too_much_on_disk_goes_the_least_used_first(tmp_path: Path) -> None:
