@@ -168,7 +168,7 @@ def resolve_range_mode(options: ScanOptions, table: TableInfo, *, by_tags: bool 
     if mode in ("changelog", "diff") and not table.schema.primary_key:
         raise InvalidArgument(
             f"Option '{INCREMENTAL_BETWEEN_SCAN_MODE.key}' = '{mode}' needs a table with a primary key, and "
-            f"{table.name} has none. Give 'delta': rows of such a table are only ever added.",
+            f"{table.name} has none. Give 'delta', which reads the rows that were added.",
             metadata={"option": INCREMENTAL_BETWEEN_SCAN_MODE.key, "table": str(table.name)},
         )
     if (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -74,7 +75,9 @@ def from_ipc_schema(ipc: bytes, field: str) -> pa.Schema:
         InvalidArgument: The bytes are something else.
     """
     try:
-        return pa.ipc.read_schema(pa.py_buffer(ipc))
+        schema = pa.ipc.read_schema(pa.py_buffer(ipc))
+        _decode_texts(list(schema))
+        return schema
     # Damaged flatbuffers raise any of Arrow's errors; a short read raises OSError, and names that are not valid UTF-8
     # raise UnicodeDecodeError.
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
@@ -82,6 +85,14 @@ def from_ipc_schema(ipc: bytes, field: str) -> pa.Schema:
         raise refusal(
             field, f"({len(ipc)} bytes) is not an Arrow schema in IPC format: {cause}", "Send schema.serialize()"
         ) from error
+
+
+def _decode_texts(fields: Sequence[pa.Field]) -> None:
+    """Looks at all names and time zones, which are decoded only then. Arrow bounds the depth."""
+    for field in fields:
+        data_type = field.type.value_type if pt.is_dictionary(field.type) else field.type
+        _ = field.name, getattr(data_type, "tz", None)
+        _decode_texts([data_type.field(place) for place in range(data_type.num_fields)])
 
 
 def to_proto_column_change(change: ColumnChange) -> catalog_pb2.ColumnChange:

@@ -101,6 +101,9 @@ class MemoryCatalog(CatalogTransaction):
     async def list_schemas(self, table_id: int) -> list[TableSchema]:
         return list(self._table(table_id).schemas)
 
+    async def measure_schemas(self, table_id: int) -> int:
+        return sum(len(each.to_ipc()) for each in self._table(table_id).schemas)
+
     async def find_schemas(self, table_id: int, schema_ids: Sequence[int]) -> dict[int, TableSchema]:
         wanted = set(schema_ids)
         return {each.schema_id: each for each in self._table(table_id).schemas if each.schema_id in wanted}

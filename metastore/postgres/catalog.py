@@ -109,6 +109,11 @@ SELECT schema_id, arrow_schema, primary_key, partition_by FROM schema_version WH
 """
 
 
+_MEASURE_SCHEMAS: Final = """
+SELECT coalesce(sum(length(arrow_schema)), 0)::bigint FROM schema_version WHERE table_id = %s
+"""
+
+
 _FIND_SCHEMAS: Final = """
 SELECT schema_id, arrow_schema, primary_key, partition_by FROM schema_version
 WHERE table_id = %s AND schema_id = ANY(%s::int[])
@@ -190,6 +195,10 @@ class PostgresCatalog(InSession, CatalogTransaction):
 
     async def list_schemas(self, table_id: int) -> list[TableSchema]:
         return [_schema(row) for row in await self._session.read(_LIST_SCHEMAS, (table_id,))]
+
+    async def measure_schemas(self, table_id: int) -> int:
+        ((size_bytes,),) = await self._session.read(_MEASURE_SCHEMAS, (table_id,))
+        return int(size_bytes)
 
     async def find_schemas(self, table_id: int, schema_ids: Sequence[int]) -> dict[int, TableSchema]:
         rows = await self._session.read(_FIND_SCHEMAS, (table_id, arrays.integers(schema_ids)))

@@ -108,6 +108,10 @@ class CatalogTransaction(Protocol):
         """A table's schemas by id."""
         ...
 
+    async def measure_schemas(self, table_id: int) -> int:
+        """The bytes of all versions of a table's schema, as stored."""
+        ...
+
     async def find_schemas(self, table_id: int, schema_ids: Sequence[int]) -> dict[int, TableSchema]:
         """Those of some versions of a table's schema that exist, by id."""
         ...

@@ -32,3 +32,22 @@ def to_refusal(where: str, field: pa.Field, table: str, **metadata: str) -> Inva
         reason=NEW_COLUMN,
         metadata={"column": name, "table": table, **metadata},
     )
+
+
+def to_unclear_refusal(where: str, name: str, said: str, table: str, **metadata: str) -> InvalidArgument:
+    """The error for a new column whose type its schema does not tell. Pure.
+
+    Args:
+        where: What has the column, as the beginning of a sentence.
+        name: The column's name.
+        said: What the schema says of it.
+        table: The table's name.
+        metadata: More for programs.
+    """
+    return InvalidArgument(
+        f"{where} has the column '{name[:100]}', which table {table} does not have, and its schema does not tell the "
+        f"type: {said}. Nothing of this batch was committed. Correct the source, add the column by ALTER TABLE {table} "
+        "ADD COLUMN, or set schema.evolution: ignore.",
+        reason=NEW_COLUMN,
+        metadata={"column": name[:100], "table": table, **metadata},
+    )

@@ -175,15 +175,14 @@ def read_debezium_changes(
     return Changes(rows, kinds, (row.kinds == OBJECT) & ~roots.wrong, olds, has_before & ~roots.wrong, roots.wrong)
 
 
-def find_debezium_schemas(values: pa.Array) -> tuple[list[bytes], Mask]:
-    """The schemas that stand around rows in messages of Debezium, each once, and which messages have one. Pure.
+def find_debezium_schemas(values: pa.Array) -> pa.DictionaryArray:
+    """The schemas that stand around rows in messages of Debezium; NULL where a message has none. Pure.
 
     Args:
         values: Binary.
     """
     (said,) = Values.of_roots(scan_json(values)).find_members(["schema"])
-    is_said = said.kinds == OBJECT
-    return ([] if not is_said.any() else _take_schemas(said, is_said).dictionary.to_pylist()), is_said
+    return _take_schemas(said, said.kinds == OBJECT)
 
 
 def read_debezium_keys(keys: pa.Array, schema: pa.Schema, *, time_unit: str | None = None) -> tuple[pa.Table, Mask]:

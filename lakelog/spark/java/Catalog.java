@@ -229,6 +229,7 @@ public final class Catalog implements TableCatalog, SupportsNamespaces {
       made.put("type", added.dataType().json());
       made.put("nullable", added.isNullable());
       made.put("comment", added.comment());
+      made.put("default", added.defaultValue() == null ? null : String.valueOf(added.defaultValue().getValue()));
       describe(added.position(), made);
     } else if (change instanceof TableChange.RenameColumn) {
       made.put("name", ((TableChange.RenameColumn) change).newName());

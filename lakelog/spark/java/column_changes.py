@@ -31,6 +31,13 @@ def to_column_change(given: Mapping[str, Any]) -> ColumnChange:
     path = given["column"]
     match given["kind"]:
         case "AddColumn":
+            if given.get("default") is not None:
+                name = path[-1]
+                raise InvalidArgument(
+                    f"Column {name} cannot get a default through Spark. Use lakelog.spark.sql(spark, 'ALTER TABLE ... "
+                    f"ADD COLUMN {name} ... DEFAULT {given['default']:.80}'), or leave DEFAULT out.",
+                    metadata={"column": ".".join(path)},
+                )
             comment, first, after = given["comment"] or "", given["first"], given["after"]
             return AddColumn(path, _to_type(given["type"]), given["nullable"], comment, first=first, after=after)
         case "DeleteColumn":

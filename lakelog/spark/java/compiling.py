@@ -45,7 +45,7 @@ def _once(make: Callable[[Any], Any], spark: SparkSession) -> Any:
 def _make_replacer(gateway: Any) -> Any:
     try:
         return (
-            _compile(gateway, "TableStream.java")
+            _compile(gateway, "TableStream.java", _context_loader(gateway))
             .getClassLoader()
             .loadClass("lakelog.TableStream$Replacer")
             .newInstance()
@@ -60,9 +60,15 @@ def _make_replacer(gateway: Any) -> Any:
 @functools.lru_cache(maxsize=1)
 def _make_installer(gateway: Any) -> Any:
     try:
-        loader = _context_loader(gateway)
+        parent = loader = _context_loader(gateway)
+        compiled = []
         for name in _NAMED:
-            _add_classes(gateway, loader, _compile(gateway, name).getBytecodes())
+            compiler = _compile(gateway, name, parent)
+            parent = compiler.getClassLoader()
+            compiled.append(compiler.getBytecodes())
+        # Only once all are there: Spark would find a part of them by its name, and refuse the source in Python.
+        for code_by_name in compiled:
+            _add_classes(gateway, loader, code_by_name)
         return loader.loadClass("lakelog.DefaultSource$Installer").newInstance()
     except (Py4JError, TypeError) as error:
         _log.warning(
@@ -72,11 +78,11 @@ def _make_installer(gateway: Any) -> Any:
         return None
 
 
-def _compile(gateway: Any, name: str) -> Any:
+def _compile(gateway: Any, name: str, parent: Any) -> Any:
     compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setSourceVersion(_JAVA)
     compiler.setTargetVersion(_JAVA)
-    compiler.setParentClassLoader(_context_loader(gateway))
+    compiler.setParentClassLoader(parent)
     compiler.cook(SOURCES.joinpath(name).read_text())
     return compiler
 

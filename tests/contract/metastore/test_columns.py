@@ -11,12 +11,20 @@ import pyarrow as pa
 import pytest
 
 from lakelog.client.metastore.metastore import Metastore
-from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, NotFound
+from lakelog.errors import CommitConflict, InvalidArgument, LakelogError, NotFound, ResourceExhausted
 from lakelog.format.commit.request import CommitRequest, RemovePartitionValues
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo, TableName
-from lakelog.format.types.column_changes import AddColumn, ColumnChange, DropColumn, RenameColumn, WidenColumn
+from lakelog.format.types.column_changes import (
+    AddColumn,
+    ColumnChange,
+    CommentColumn,
+    DropColumn,
+    RenameColumn,
+    WidenColumn,
+)
+from metastore.tables import columns
 from tests.support.metastore.making import append, day, make_change, make_table
 
 COLUMNS = pa.schema([("id", pa.int64()), ("day", pa.date32()), ("v", pa.int32()), ("w", pa.string())])
@@ -61,6 +69,36 @@ def test_the_comment_changes_alone(metastore: Metastore) -> None:
         metastore.alter_columns(table.table_uuid, changes=[])
     with pytest.raises(InvalidArgument, match="comment"):
         metastore.alter_columns(table.table_uuid, changes=[], comment="x" * 4097)
+
+
+@pytest.mark.parametrize("change", [AddColumn("x", "INT", comment="c" * 4097), CommentColumn("v", "c" * 4097)])
+def test_a_comment_of_a_column_is_as_short_as_one_of_a_table(metastore: Metastore, change: ColumnChange) -> None:
+    """Each version of a schema has it, and so has each answer with a table."""
+    table = make_table(metastore)
+    with pytest.raises(InvalidArgument, match="4096") as refused:
+        metastore.alter_columns(table.table_uuid, changes=[change])
+    assert refused.value.metadata["field"] == "changes.comment"
+    short = metastore.alter_columns(table.table_uuid, changes=[CommentColumn("v", "c" * 4096)])
+    assert short.schema.arrow.field("v").metadata[b"comment"] == b"c" * 4096
+
+
+@pytest.mark.parametrize(
+    ("limit", "says"), [("MAX_SCHEMA_BYTES", "Shorten comments"), ("MAX_SCHEMAS_BYTES", "make a new table")]
+)
+def test_the_versions_of_a_schema_can_always_be_listed(
+    metastore: Metastore, monkeypatch: pytest.MonkeyPatch, limit: str, says: str
+) -> None:
+    """They are one message, and nobody can make them fewer again."""
+    table = make_table(metastore)
+    change = CommentColumn("v", "c" * 1000)
+    metastore.alter_columns(table.table_uuid, changes=[change])
+    size_bytes = sum(len(each.to_ipc()) for each in metastore.list_schemas(table.table_uuid))
+    monkeypatch.setattr(columns, limit, size_bytes)
+    with pytest.raises(ResourceExhausted, match=says):
+        metastore.alter_columns(table.table_uuid, changes=[replace(change, comment="c" * 4000)])
+    assert len(metastore.list_schemas(table.table_uuid)) == 2
+    monkeypatch.undo()
+    metastore.alter_columns(table.table_uuid, changes=[CommentColumn("v", "short")])
 
 
 def test_options_follow_a_new_name(metastore: Metastore) -> None:

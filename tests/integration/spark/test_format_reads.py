@@ -220,6 +220,20 @@ def test_a_spark_with_other_classes_reads_by_python(spark: SparkSession, caplog:
     assert not installing._install_source(spark, "x", installation_of(spark))
 
 
+def test_classes_are_there_together_or_not_at_all(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in compiling._NAMED:
+        (tmp_path / name).write_text(compiling.SOURCES.joinpath(name).read_text())
+    (tmp_path / compiling._NAMED[-1]).write_text("package lakelog; class Catalog extends Nowhere {}")
+    monkeypatch.setattr(compiling, "SOURCES", tmp_path)
+    added: list[object] = []
+    monkeypatch.setattr(compiling, "_add_classes", lambda *arguments: added.append(arguments))
+    with compiling._compiling:
+        assert compiling._make_installer.__wrapped__(spark.sparkContext._gateway) is None
+    assert added == []
+
+
 def test_a_store_that_spark_cannot_reach_is_read_by_python(
     spark: SparkSession, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -157,6 +157,7 @@ def test_writers_of_spark_name_tables(spark: SparkSession, catalog: Catalog, sho
         ("SELECT * FROM lakelog.nope{shop}.orders", "TABLE_OR_VIEW_NOT_FOUND"),
         ("SHOW TABLES IN lakelog.nope{shop}", "SCHEMA_NOT_FOUND"),
         ("SELECT * FROM {orders} VERSION AS OF 77", "no snapshot 77"),
+        ("ALTER TABLE {orders} ADD COLUMN n INT DEFAULT 5", "ADD COLUMN n ... DEFAULT 5"),
         ("INSERT INTO {orders} VALUES ('x', 'y')", "CANNOT_SAFELY_CAST"),
         ("INSERT INTO {orders} VALUES (NULL, 'y')", "Column 'k' has None"),
         ("INSERT INTO {orders} SELECT 1", "NOT_ENOUGH_DATA_COLUMNS"),

@@ -130,6 +130,13 @@ def test_bytes_that_are_no_message() -> None:
         parse(snapshots_pb2.CommitRequest, b"\x0a\xff\xff")
 
 
+@pytest.mark.parametrize("column", [pa.list_(pa.struct([("inside", pa.int8())])), pa.timestamp("us", "inside")])
+def test_texts_inside_of_types_are_utf8(column: pa.DataType) -> None:
+    ipc = to_ipc_schema(pa.schema([("a", column)])).replace(b"inside", b"\xafnside")
+    with pytest.raises(InvalidArgument, match=r"schema .* is not an Arrow schema"):
+        from_ipc_schema(ipc, "schema")
+
+
 def wire_default(value: bytes) -> catalog_pb2.ColumnChange:
     return catalog_pb2.ColumnChange(path=["v"], default_value=value)
 

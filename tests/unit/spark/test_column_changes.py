@@ -24,6 +24,12 @@ def test_changes_of_spark() -> None:
     assert to_column_change(allowed) == lakelog.AllowNull(["v"])
 
 
+def test_a_default_is_not_lost_in_silence() -> None:
+    added = {"kind": "AddColumn", "column": ["v"], "type": '"integer"', "nullable": True, "comment": None}
+    with pytest.raises(InvalidArgument, match=r"lakelog\.spark\.sql\(.*ADD COLUMN v \.\.\. DEFAULT 5'"):
+        to_column_change(added | {"default": "5", "first": False, "after": None})
+
+
 @pytest.mark.parametrize("kind", ["UpdateColumnNullability", "UpdateColumnDefaultValue"])
 def test_what_lakelog_has_not(kind: str) -> None:
     with pytest.raises(InvalidArgument, match=rf"Column s\.a cannot be changed so \({kind}\)"):

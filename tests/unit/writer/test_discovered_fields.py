@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.format.types.schema import TableSchema, assign_field_ids
+from lakelog.log.codecs.avro.connect_types import read_connect_types
 from lakelog.records.text_options import TextOptions
 from lakelog.spark.task_errors import TaskFailed
 from writer.kafka.discovery import find_fields, range_discoverer
@@ -62,12 +63,44 @@ def message(row: dict[str, Any], types: Sequence[Any] | None = None, op: str = "
     ],
 )
 def test_fields_of_debezium(values: list[bytes | None], wanted: dict[str, pa.DataType]) -> None:
-    found = find_fields(pa.array(values, pa.binary()), RecordFormat.DEBEZIUM_JSON)
+    found, unclear = find_fields(pa.array(values, pa.binary()), RecordFormat.DEBEZIUM_JSON)
+    assert not unclear
     assert dict(zip(found.names, found.types, strict=True)) == wanted
 
 
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+BAD: list[Any] = [
+    {"field": "bad", "type": "array"},
+    {"field": "bad", "type": "map", "keys": {"type": "string"}},
+    {"field": "bad", "type": "struct", "fields": [{"type": "int32"}]},
+    {"field": "bad", "type": "bytes", "name": DECIMAL, "parameters": {"scale": "x"}},
+    {"field": "bad", "type": "bytes", "name": DECIMAL, "parameters": {"scale": "77"}},
+    {"field": "bad", "type": "int64", "name": ["io.debezium.time.Timestamp"]},
+    {"type": "int32"},
+    "bad",
+]
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_field_without_sense_hides_no_other_one(bad: Any) -> None:
+    record = message({"id": 1}, [TYPES[0], bad, *TYPES[2:]])
+    found, unclear = find_fields(pa.array([record], pa.binary()), RecordFormat.DEBEZIUM_JSON)
+    assert found.names == ["id", "at", "zoned", "tags"]
+    assert list(unclear) in (["bad"], ["None"])
+    encodings = read_connect_types(json.dumps(json.loads(record)["schema"]).encode())
+    assert encodings["at"].time_unit == "us"
+
+
+@pytest.mark.parametrize("fields", [7, [], [{"field": "after"}], [{"field": "after", "fields": 7}, 7, None]])
+def test_values_show_what_a_schema_without_rows_does_not(fields: Any) -> None:
+    whole = json.dumps({"schema": {"fields": fields}, "payload": {"after": {"id": 1}}}).encode()
+    values = pa.array([whole, message({"at": 1}, TYPES[2:3])], pa.binary())
+    found, _ = find_fields(values, RecordFormat.DEBEZIUM_JSON)
+    assert {each.name: each.type for each in found} == {"id": pa.int64(), "at": pa.timestamp("us")}
+
+
 def test_fields_of_json() -> None:
-    found = find_fields(pa.array([b'{"a": 1}', None, b'{"b": "x"}'], pa.binary()), RecordFormat.JSON)
+    found, _ = find_fields(pa.array([b'{"a": 1}', None, b'{"b": "x"}'], pa.binary()), RecordFormat.JSON)
     assert found == pa.schema([("a", pa.int64()), ("b", pa.string())])
 
 
@@ -95,4 +128,11 @@ def test_a_refusal_names_the_first_record_with_the_field(
     with pytest.raises(TaskFailed, match=said) as caught:
         discover(task, 10)
     assert NEW_COLUMN in str(caught.value)
-    assert len(discover(dataclasses.replace(task, evolution=Evolution.ADD_COLUMNS), 10)) == 1
+    adding = dataclasses.replace(task, evolution=Evolution.ADD_COLUMNS)
+    assert len(discover(adding, 10)) == 1
+    # A column of the table may be unclear; it has its type.
+    topics.send(message({"id": 8}, [{"field": "id", "type": "array"}]), message({"id": 9}, BAD[:1]))
+    assert len(discover(adding, 12)) == 1
+    with pytest.raises(TaskFailed, match=r"offset 12 of .* has the column 'bad'.* does not tell the type") as caught:
+        discover(adding, 13)
+    assert NEW_COLUMN in str(caught.value)

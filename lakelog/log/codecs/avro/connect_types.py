@@ -10,7 +10,7 @@ connect) and of `decimal.handling.mode`; `org.apache.kafka.connect.data`. A mess
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,6 +31,10 @@ _MOST_DIGITS: Final = 38
 _NO_SCALE: Final = -1
 """All scales that no decimal has, so that no more encodings than there are useful ones need to be distinguished."""
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
+
+_MALFORMED: Final = (ValueError, AttributeError, TypeError, KeyError, OverflowError, RecursionError)
+"""What the description of a field that is none raises."""
+_MOST_SHOWN: Final = 200
 
 _UNITS: Final = {
     "io.debezium.time.Timestamp": MILLISECONDS,
@@ -78,45 +82,94 @@ class ConnectType:
 PLAIN: Final = ConnectType()
 
 
+@dataclass(frozen=True)
+class ConnectColumns:
+    """The columns of rows by the schema of a message.
+
+    Args:
+        arrow: Those whose type it says.
+        unclear: What it says of the other ones, by name, cut off.
+    """
+
+    arrow: pa.Schema
+    unclear: Mapping[str, str]
+
+
 def read_connect_types(schema: bytes) -> dict[str, ConnectType]:
     """The columns that are encoded in a way of their own, from the JSON of the schema of a message or a key. Pure.
 
     What the schema does not tell is left out; of one that is no such schema that is everything.
     """
+    fields = _read_fields(schema)
+    rows = _find_rows(fields)
+    found: dict[str, ConnectType] = {}
+    # A key has no rows in it, but is one.
+    for field in fields if rows is None else rows:
+        if isinstance(field, dict) and "field" in field and (encoding := _read_type(field)):
+            found[str(field["field"])] = encoding
+    return found
+
+
+def read_connect_schema(schema: bytes) -> ConnectColumns | None:
+    """The columns of rows, by the JSON of the schema of a message; None: it has no schema of rows. Pure.
+
+    Each field is judged for itself: one that makes no sense does not hide the other ones.
+    """
+    rows = _find_rows(_read_fields(schema))
+    if rows is None:
+        return None
+    columns: list[tuple[str, pa.DataType]] = []
+    unclear: dict[str, str] = {}
+    for field in rows:
+        try:
+            columns.append((str(field["field"]), _to_arrow(field)))
+        except _MALFORMED:
+            name = field.get("field") if isinstance(field, dict) else None
+            unclear[str(name)] = json.dumps(field)[:_MOST_SHOWN]
+    return ConnectColumns(pa.schema(columns), unclear)
+
+
+def _read_fields(schema: bytes) -> list[Any]:
     try:
-        fields = json.loads(schema).get("fields") or []
-        # A key has no rows in it, but is one.
-        key = {"fields": fields}
-        rows: Mapping[str, Any] = next((field for field in fields if field.get("field") in ("after", "before")), key)
-        return {str(field["field"]): found for field in rows.get("fields") or [] if (found := _read_type(field))}
-    except (ValueError, AttributeError, TypeError, KeyError, OverflowError, RecursionError):
-        return {}
+        found = json.loads(schema)
+    except (ValueError, RecursionError):
+        return []
+    return _fields_of(found) or []
+
+
+def _find_rows(fields: Sequence[Any]) -> list[Any] | None:
+    sides = (each for each in fields if isinstance(each, dict) and each.get("field") in ("after", "before"))
+    return next((found for side in sides if (found := _fields_of(side)) is not None), None)
+
+
+def _fields_of(node: Any) -> list[Any] | None:
+    found = node.get("fields") if isinstance(node, dict) else None
+    return found if isinstance(found, list) else None
 
 
 def _read_type(field: Mapping[str, Any]) -> ConnectType | None:
     name = field.get("name")
     if name == _DECIMAL:
-        scale = int((field.get("parameters") or {}).get("scale", 0))
-        return ConnectType(decimal_scale=scale if 0 <= scale <= _MOST_DIGITS else _NO_SCALE)
-    return ConnectType(time_unit=_UNITS[name]) if name in _UNITS else None
+        try:
+            return ConnectType(decimal_scale=_read_scale(field))
+        except _MALFORMED:
+            return ConnectType(decimal_scale=_NO_SCALE)
+    return ConnectType(time_unit=_UNITS[name]) if isinstance(name, str) and name in _UNITS else None
 
 
-def read_connect_schema(schema: bytes) -> pa.Schema:
-    """The columns of rows, by the JSON of the schema of a message; none of one that is no such schema. Pure."""
-    try:
-        fields = json.loads(schema).get("fields") or []
-        none: Mapping[str, Any] = {}
-        rows = next((field for field in fields if field.get("field") in ("after", "before")), none)
-        return pa.schema([(str(field["field"]), _to_arrow(field)) for field in rows.get("fields") or []])
-    except (ValueError, AttributeError, TypeError, KeyError, OverflowError, RecursionError):
-        return pa.schema([])
+def _read_scale(field: Mapping[str, Any]) -> int:
+    """The scale of a decimal; raises what is `_MALFORMED` if no decimal has it."""
+    scale = int((field.get("parameters") or {}).get("scale", 0))
+    if not 0 <= scale <= _MOST_DIGITS:
+        raise ValueError(f"scale {scale}")
+    return scale
 
 
 def _to_arrow(field: Mapping[str, Any]) -> pa.DataType:
     name, kind = field.get("name"), field.get("type")
     if name == _DECIMAL:
-        parameters = field.get("parameters") or {}
-        digits, scale = int(parameters.get(_PRECISION, _MOST_DIGITS)), int(parameters.get("scale", 0))
+        scale = _read_scale(field)
+        digits = int((field.get("parameters") or {}).get(_PRECISION, _MOST_DIGITS))
         return pa.decimal128(min(max(digits, scale, 1), _MOST_DIGITS), scale)
     if name in _UNITS:
         return pa.timestamp("us")
