@@ -13,6 +13,7 @@ import lakelog.spark
 from lakelog import literal, when_matched, when_not_matched, when_not_matched_by_source
 from lakelog.errors import InvalidArgument
 from lakelog.sdk.tables.table import Table
+from lakelog.spark.batch import table_write
 from lakelog.spark.row_changes import change, removal
 from tests.integration.spark.spark_tables import MakeTable
 
@@ -151,7 +152,7 @@ def test_names_that_are_exchanged_before_the_write_are_read_again(
     columns = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64()), ("w", pa.int64())])
     table = make_table(columns, ("id",), options={"bucket": "1"})
     table.upsert([{"id": 1, "v": 1, "w": 2}])
-    original, tries = change.write_to, []
+    original, tries = table_write.write_to, []
 
     def write_to(*arguments: Any, **named: Any) -> Any:
         tries.append(1)

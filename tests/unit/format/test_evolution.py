@@ -208,9 +208,10 @@ def test_rows_of_an_older_schema_fit_if_nothing_of_them_is_lost() -> None:
 
 
 def test_a_new_column_with_the_old_name_of_a_key_is_no_key() -> None:
-    again = [RenameColumn("id", "k"), AddColumn("id", pa.int32())]
+    again: list[ColumnChange] = [RenameColumn("id", "k"), AddColumn("id", pa.int32())]
     assert change(*again).primary_key == ("k", "day")
-    for more in (DropColumn("id"), WidenColumn("id", "BIGINT"), WidenColumn("id", "DOUBLE")):
+    further: list[ColumnChange] = [DropColumn("id"), WidenColumn("id", "BIGINT"), WidenColumn("id", "DOUBLE")]
+    for more in further:
         new = change(*again, more)
         assert new.primary_key == ("k", "day")
         assert new.field_ids["k"] == OLD.field_ids["id"]
