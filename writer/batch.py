@@ -92,7 +92,8 @@ class BatchWriter:
             result = self._write_repeatedly(spark, planned)
             snapshot_id, already_applied = result.snapshot_id, result.already_applied
         totals, rows, letters = self._count(batch_id, snapshot_id)
-        return DoneBatch(planned, rows, letters, totals, self.clock.monotonic_s() - began_s, already_applied)
+        seconds = self.clock.monotonic_s() - began_s
+        return DoneBatch(planned, rows, letters, totals, seconds, already_applied, self.target.ignored)
 
     def _write_repeatedly(self, spark: SparkSession, planned: PlannedBatch) -> WriteResult:
         """Writes a batch, again if the table's columns are changed meanwhile."""
@@ -134,7 +135,10 @@ class BatchWriter:
             )
 
     def _add_columns(self, spark: SparkSession, tasks: BatchTasks) -> None:
-        """Has the table get the columns that the batch brings: before it, as often as the batch is repeated."""
+        """Has the table get the columns that the batch brings: before it, as often as the batch is repeated.
+
+        Where the pipeline ignores them, they are only noted.
+        """
         source = self.pipeline.source
         if isinstance(source, FileSource):
             are_typed = source.format is Format.PARQUET

@@ -41,6 +41,9 @@ class Metrics:
         self.taken: Final = gauge(f"taken_{unit}", f"{unit.capitalize()} read since the pipeline was made.")
         self.rows: Final = gauge("rows", "Rows committed since the pipeline was made.")
         self.dead_letters: Final = gauge("dead_letters", "Records set aside since the pipeline was made.")
+        self.ignored_columns: Final = gauge(
+            "ignored_columns", "Columns that the last batch had and the table has not (schema.evolution: ignore)."
+        )
         self.changed_files: Final = gauge("changed_files", "Files that changed after they were read.")
         self.batches: Final = counter("batches", "Batches committed by this process.")
         self.failures: Final = counter("failures", "Batches of this process that failed and were tried again.")

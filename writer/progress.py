@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.serving.logging_setup import Logger
@@ -12,6 +13,9 @@ from .checkpoint import Totals
 from .metrics import Metrics
 from .pipeline.spec import Pipeline
 from .source_progress import PlannedBatch, SourceProgress
+
+_MOST_NAMES: Final = 20
+"""Columns that a line of the log names."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class DoneBatch:
         totals: The totals including it.
         seconds: How long it took.
         already_applied: Whether an earlier try had committed it.
+        ignored: Columns that it has and the table does not, where the pipeline leaves such out.
     """
 
     planned: PlannedBatch
@@ -33,6 +38,7 @@ class DoneBatch:
     totals: Totals
     seconds: float
     already_applied: bool
+    ignored: tuple[str, ...] = ()
 
 
 class Progress:
@@ -74,6 +80,7 @@ class Progress:
         self._apply(batch.totals, batch.planned)
         self._metrics.batches.inc()
         self._metrics.batch_seconds.observe(batch.seconds)
+        self._metrics.ignored_columns.set(len(batch.ignored))
         self._log.info(
             "batch committed",
             batch_id=batch.planned.batch_id,
@@ -84,6 +91,7 @@ class Progress:
             lag=self._report.state.lag,
             seconds=round(batch.seconds, 3),
             already_applied=batch.already_applied,
+            **({"ignored_columns": list(batch.ignored[:_MOST_NAMES])} if batch.ignored else {}),
         )
         self._report.update(state="running", last_error="")
 

@@ -41,7 +41,7 @@ from .kafka.source import TopicSource
 from .kafka.tasks import KafkaReadTask
 from .kafka.topic import Topic
 from .metrics import Metrics
-from .pipeline.spec import Evolution, FileSource, Pipeline
+from .pipeline.spec import FileSource, Pipeline
 from .progress import Progress
 from .records.coercion import Coercion
 from .records.dead_letters import mark_name
@@ -130,6 +130,7 @@ def make_source(pipeline: Pipeline, target: Target, checkpoint: Checkpoint, *, m
                 target.coercion,
                 pipeline.dead_letters,
                 find_mark(batch_id),
+                pipeline.evolution,
             ),
         )
 
@@ -146,7 +147,7 @@ def make_source(pipeline: Pipeline, target: Target, checkpoint: Checkpoint, *, m
             heeds_headers(pipeline, target.info),
             options.get(SEQUENCE_FIELD),
             find_mark(batch_id),
-            refuses_new=pipeline.evolution is Evolution.FAIL,
+            evolution=pipeline.evolution,
         )
 
     return TopicSource(source, OffsetLog(checkpoint.offsets_folder), make_task)

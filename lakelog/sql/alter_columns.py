@@ -84,8 +84,8 @@ def _parse_clause(reader: WordReader) -> list[ColumnChange]:
     parse = _CLAUSES.get(word)
     if parse is None:
         reader.fail(
-            "ALTER TABLE is followed by ADD, DROP, RENAME or ALTER COLUMN; or, for options, by SET ('key' = 'value') "
-            "or RESET ('key')."
+            "ALTER TABLE is followed by ADD, DROP, RENAME or ALTER COLUMN; or, for options alone, by SET ('key' = "
+            "'value') or RESET ('key'), in a shell lakelog table options set or unset."
         )
     reader.take()
     return parse(reader)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from lakelog.errors import InvalidArgument, ResourceExhausted
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.column_changes import AddColumn, ColumnChange, CommentColumn
-from lakelog.format.types.evolution import ColumnRoles, evolve, find_renames, next_field_id
+from lakelog.format.types.evolution import ColumnRoles, evolve, find_renames
 from lakelog.format.types.schema import TableSchema
 from lakelog.options.column_options import find_named_columns, rename_in_options
 from lakelog.options.declared.tables import BUCKET_KEY
@@ -63,14 +62,13 @@ class Columns:
             if comment is not None:
                 await tx.set_comment(found.table_id, comment)
             if changes:
-                schemas = await tx.list_schemas(found.table_id)
-                if len(schemas) >= MAX_SCHEMAS:
+                if head.schema_id + 1 >= MAX_SCHEMAS:
                     raise ResourceExhausted(
-                        f"Table {head.name} has had {len(schemas)} versions of its schema, and there can be at most "
-                        f"{MAX_SCHEMAS}. Make a new table with the columns that it should have (CREATE TABLE ... AS "
-                        "SELECT)."
+                        f"Table {head.name} has had {head.schema_id + 1} versions of its schema, and there can be "
+                        f"at most {MAX_SCHEMAS}. Make a new table with the columns that it should have (CREATE TABLE "
+                        "... AS SELECT)."
                     )
-                schema, options = plan_schema(found.info, changes, schemas)
+                schema, options = plan_schema(found.info, changes)
                 _check_size(head.name, schema, await tx.measure_schemas(found.table_id))
                 await tx.add_schema(found.table_id, schema)
                 if options != found.info.options:
@@ -88,8 +86,8 @@ def _check_size(table: str, schema: TableSchema, stored_bytes: int) -> None:
     size_bytes = len(schema.to_ipc())
     if size_bytes > MAX_SCHEMA_BYTES:
         raise ResourceExhausted(
-            f"The schema of {table} would have {size_bytes} bytes, and at most {MAX_SCHEMA_BYTES} are possible. Shorten "
-            "comments, drop columns, or put rarely used ones into a map."
+            f"The schema of {table} would have {size_bytes} bytes, and at most {MAX_SCHEMA_BYTES} are possible. "
+            "Shorten comments, drop columns, or put rarely used ones into a map."
         )
     if stored_bytes + size_bytes > MAX_SCHEMAS_BYTES:
         raise ResourceExhausted(
@@ -99,15 +97,12 @@ def _check_size(table: str, schema: TableSchema, stored_bytes: int) -> None:
         )
 
 
-def plan_schema(
-    table: TableInfo, changes: Sequence[ColumnChange], schemas: Sequence[TableSchema]
-) -> tuple[TableSchema, dict[str, str]]:
+def plan_schema(table: TableInfo, changes: Sequence[ColumnChange]) -> tuple[TableSchema, dict[str, str]]:
     """The next version of a table's schema, and its options under the columns' new names. Pure.
 
     Args:
         table: The table.
         changes: What changes.
-        schemas: All versions so far.
 
     Raises:
         InvalidArgument: A change is not possible; names the column and the remedy.
@@ -118,7 +113,7 @@ def plan_schema(
         schema.trimmed_key if TableOptions(table.options).bucket_count(bool(schema.primary_key)) > 0 else ()
     )
     roles = ColumnRoles(schema.primary_key, schema.partition_by, buckets, named)
-    changed = replace(evolve(schema, changes, roles, next_field_id(schemas)), schema_id=schemas[-1].schema_id + 1)
+    changed = evolve(schema, changes, roles)
     options = rename_in_options(table.options, find_renames(schema, changed))
     columns = make_columns(changed.arrow, changed.primary_key, changed.partition_by)
     validate_table_options(

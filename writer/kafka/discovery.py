@@ -14,6 +14,7 @@ from lakelog.records.blocks import Indices
 from lakelog.records.inferred_types import infer_json, join_schemas, leave_out_untyped
 
 from ..pipeline.kafka_spec import RecordFormat
+from ..pipeline.spec import Evolution
 from ..records.discovery import discoverer
 from ..records.new_columns import to_refusal, to_unclear_refusal
 from ..source import ReadTasks
@@ -33,11 +34,15 @@ def _find_columns(task: KafkaReadTask, taken: TakenRange) -> Iterator[pa.Schema]
             first = 0
             for values in cut(records.values.slice(0, len(offsets))):
                 fields, unclear = find_fields(values, task.source.format)
-                _check_clear(task, taken, unclear, values, offsets[first:])
-                if task.refuses_new:
+                if task.evolution is not Evolution.IGNORE:
+                    _check_clear(task, taken, unclear, values, offsets[first:])
+                if task.evolution is Evolution.FAIL:
                     _check_known(task, taken, fields, values, offsets[first:])
                 first += len(values)
                 yield fields
+                if task.evolution is Evolution.IGNORE:
+                    # What it leaves out is reported only, and the first records say enough for that.
+                    return
 
 
 def _check_known(task: KafkaReadTask, taken: TakenRange, fields: pa.Schema, values: pa.Array, offsets: Indices) -> None:

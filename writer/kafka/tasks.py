@@ -22,6 +22,7 @@ from lakelog.records.source_rows import SourceRows
 from lakelog.spark.task_errors import errors_to_driver
 
 from ..pipeline.kafka_spec import KafkaSource, RecordFormat
+from ..pipeline.spec import Evolution
 from ..records.coercion import Coercion
 from ..records.dead_letters import LetterFile, letter_name
 from ..records.sink import BadRecordSink
@@ -79,8 +80,7 @@ class KafkaReadTask:
         heeds_headers: Whether records' headers may give row kinds, as those of lakelog's own logs.
         sequence_fields: The table's `sequence.field`, whose value a tombstone has in a header.
         letters_mark: The file that marks the dead letters' folder as the driver program's; None: it is certain.
-        refuses_new: Whether fields that the table does not have end the pipeline, where the format's reader passes them
-            over.
+        evolution: What becomes of fields that the table does not have.
     """
 
     pipeline: str
@@ -92,7 +92,7 @@ class KafkaReadTask:
     heeds_headers: bool = False
     sequence_fields: tuple[str, ...] = ()
     letters_mark: str | None = None
-    refuses_new: bool = False
+    evolution: Evolution | None = None
 
 
 def range_reader(task: KafkaReadTask, groups: Sequence[Sequence[TakenRange]]) -> ReadTasks:

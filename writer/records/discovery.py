@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -17,7 +18,7 @@ from lakelog.records.inferred_types import infer_json, infer_texts, join_schemas
 from lakelog.spark.task_errors import errors_to_driver
 
 from ..files.tasks import TakenFile
-from ..pipeline.spec import Format
+from ..pipeline.spec import Evolution, Format
 from ..source import ReadTasks
 from .tasks import ReadTask, open_text, read_numbers
 
@@ -52,6 +53,9 @@ def _find_columns(task: ReadTask, file: TakenFile) -> pa.Schema:
             if task.format is Format.CSV:
                 return _find_in_csv(task, stream)
             blocks = read_blocks(stream, task.coercion.text, quote=None)
+            if task.evolution is Evolution.IGNORE:
+                # What it leaves out is reported only, and the first records say enough for that.
+                blocks = itertools.islice(blocks, 1)
             return join_schemas(infer_json(_to_texts(block)) for block in blocks)
     except (FileRefused, UnicodeDecodeError, pa.ArrowException, OSError):
         return pa.schema([])
@@ -63,6 +67,8 @@ def _find_in_csv(task: ReadTask, stream: ByteStream) -> pa.Schema:
     new = [name for name in names if name not in task.coercion.source_names]
     if not new:
         return pa.schema([])
+    if task.evolution is Evolution.IGNORE:
+        return pa.schema([(name, pa.null()) for name in new])
     found = (pa.schema([(name, infer_texts(part.columns[name], task.coercion.text)) for name in new]) for part in parts)
     return join_schemas([pa.schema([(name, pa.null()) for name in new]), *found])
 

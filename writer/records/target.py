@@ -35,6 +35,8 @@ class Target:
         self._fit = fit
         self.info = info
         self.coercion = fit(info)
+        self.ignored: tuple[str, ...] = ()
+        """Columns of the last batch that the table does not have, where the pipeline leaves such out."""
 
     def refresh(self) -> None:
         """Takes over what has changed of the table; blocks.
@@ -53,10 +55,10 @@ class Target:
             return False
         # Other formats' readers notice new columns themselves.
         is_silent = source.format.value == "debezium-json"
-        return evolution is Evolution.ADD_COLUMNS or (evolution is Evolution.FAIL and is_silent)
+        return evolution in (Evolution.ADD_COLUMNS, Evolution.IGNORE) or (evolution is Evolution.FAIL and is_silent)
 
     def add_columns(self, found: pa.Schema, *, are_typed: bool) -> None:
-        """Adds the columns of a source that the table lacks; blocks. Idempotent.
+        """Adds the columns of a source that the table lacks, or notes that they are ignored; blocks. Idempotent.
 
         Args:
             found: The source's columns.
@@ -66,7 +68,11 @@ class Target:
             InvalidArgument: They cannot be added.
         """
         names = {source.name: name for name, source in self.coercion.sources.items()}
-        new = leave_out_untyped(pa.schema([each for each in found if each.name not in self.coercion.source_names]))
+        unknown = pa.schema([each for each in found if each.name not in self.coercion.source_names])
+        if self._pipeline.evolution is Evolution.IGNORE:
+            self.ignored = tuple(unknown.names)
+            return
+        new = leave_out_untyped(unknown)
         self._check_case(new)
         known = [each.with_name(names[each.name]) for each in found if are_typed and each.name in names]
         self._take(merge_columns(self._metastore, self.info, pa.schema([*known, *new])))

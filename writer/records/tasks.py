@@ -23,7 +23,7 @@ from lakelog.spark.executor_files import not_shared
 from lakelog.spark.task_errors import errors_to_driver
 
 from ..files.tasks import TakenFile
-from ..pipeline.spec import Format
+from ..pipeline.spec import Evolution, Format
 from ..source import ReadTasks
 from .coercion import Coercion
 from .dead_letters import LetterFile, letter_name
@@ -51,6 +51,7 @@ class ReadTask:
         coercion: How rows become the table's.
         dead_letters: The folder for them; None: the pipeline stops at the first.
         letters_mark: The file that marks this folder as the driver program's; None: they are on one machine.
+        evolution: What becomes of columns that the table does not have.
     """
 
     pipeline: str
@@ -60,6 +61,7 @@ class ReadTask:
     coercion: Coercion
     dead_letters: Path | None
     letters_mark: str | None = None
+    evolution: Evolution | None = None
 
 
 def file_reader(task: ReadTask, groups: Sequence[Sequence[TakenFile]]) -> ReadTasks:

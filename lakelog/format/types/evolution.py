@@ -48,6 +48,9 @@ ENCODED_SINCE_KEY: Final = b"lakelog.encoded-since"
 ADDED_SINCE_KEY: Final = b"lakelog.added-since"
 """In the metadata of a top-level column that was added to a table: the first schema with it. Older files lack it."""
 
+_NEXT_ID_KEY: Final = b"lakelog.next-field-id"
+"""In the metadata of a schema that followed another one."""
+
 MAX_CHANGES: Final = 1000
 """Changes in one request."""
 
@@ -80,20 +83,19 @@ class ColumnRoles:
         return f"is named by option '{named[0]}'" if named else None
 
 
-def evolve(schema: TableSchema, changes: Sequence[ColumnChange], roles: ColumnRoles, next_id: int) -> TableSchema:
+def evolve(schema: TableSchema, changes: Sequence[ColumnChange], roles: ColumnRoles) -> TableSchema:
     """Applies changes one after the other, and returns the next version of a schema. Pure.
 
     Args:
         schema: The present version.
         changes: At least one.
         roles: Columns that the table depends on, by their present names.
-        next_id: One more than the highest field id that any version has.
 
     Raises:
         InvalidArgument: A change is not possible; names the column, the types, and the statement that would do it.
     """
     _check_contradictions(changes)
-    editor = _Editor(schema, roles, next_id)
+    editor = _Editor(schema, roles, next_field_id(schema))
     for change in changes:
         editor.apply(change)
     return editor.result()
@@ -105,9 +107,13 @@ def find_renames(old: TableSchema, new: TableSchema) -> dict[str, str]:
     return {name: names[found] for name, found in old.field_ids.items() if found in names and names[found] != name}
 
 
-def next_field_id(schemas: Sequence[TableSchema]) -> int:
-    """One more than the highest id that any version of a schema has. Pure."""
-    return 1 + max(found for schema in schemas for field in schema.arrow for found in _ids(field))
+def next_field_id(schema: TableSchema) -> int:
+    """One more than the highest id that this or an earlier version of a schema has. Pure.
+
+    A version that followed another one says so itself: the highest id may be of a column that was dropped.
+    """
+    known = (schema.arrow.metadata or {}).get(_NEXT_ID_KEY)
+    return int(known) if known else 1 + max(found for field in schema.arrow for found in _ids(field))
 
 
 def find_mismatches(written: TableSchema, newest: TableSchema) -> list[str]:
@@ -183,7 +189,7 @@ class _Editor:
     def result(self) -> TableSchema:
         return TableSchema(
             self._schema.schema_id + 1,
-            pa.schema(self._fields),
+            pa.schema(self._fields, {_NEXT_ID_KEY: str(self._next_id).encode()}),
             self._to_new_names(self._schema.primary_key),
             self._to_new_names(self._schema.partition_by),
         )

@@ -93,7 +93,7 @@ def assign_field_ids(schema: pa.Schema, first_id: int = 1) -> pa.Schema:
 def _with_id(field: pa.Field, counter: Iterator[int]) -> pa.Field:
     metadata = {FIELD_ID_KEY: str(next(counter)).encode()}
     for key in _KEPT:
-        if text := (field.metadata or {}).get(key):
+        if (text := (field.metadata or {}).get(key)) is not None:
             metadata[key] = text
     return pa.field(field.name, _type_with_ids(field.type, counter), field.nullable, metadata)
 

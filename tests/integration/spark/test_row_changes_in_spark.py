@@ -152,14 +152,14 @@ def test_names_that_are_exchanged_before_the_write_are_read_again(
     columns = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64()), ("w", pa.int64())])
     table = make_table(columns, ("id",), options={"bucket": "1"})
     table.upsert([{"id": 1, "v": 1, "w": 2}])
-    tries: list[int] = []
+    original, tries = table_write.write_to, []
 
     def write_to(*arguments: Any, **named: Any) -> Any:
         tries.append(1)
         if len(tries) == 1:
             names = [("v", "x"), ("w", "v"), ("x", "w")]
             table.alter(columns=[lakelog.RenameColumn(old, new) for old, new in names])
-        return table_write.write_to(*arguments, **named)
+        return original(*arguments, **named)
 
     monkeypatch.setattr(change, "write_to", write_to)
     lakelog.spark.update(spark, table.name, {"v": "v + 10"})

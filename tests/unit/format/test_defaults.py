@@ -16,6 +16,7 @@ from lakelog.format.types.defaults import (
     with_defaults,
     write_default,
 )
+from lakelog.format.types.schema import assign_field_ids
 from lakelog.format.types.types import INSTANT, LOCAL_TIMESTAMP
 
 
@@ -98,3 +99,10 @@ def test_a_write_may_leave_out_a_column_with_a_default() -> None:
     assert cast_batch(batch, schema).to_pydict() == {"a": [1, 2], "b": [7, 7]}
     with pytest.raises(InvalidArgument, match="it is NOT NULL"):
         cast_batch(batch, pa.schema([("a", pa.int64()), field]))
+
+
+def test_an_empty_text_is_a_default() -> None:
+    """A text of no characters is another value than NULL."""
+    for data_type, value in ((pa.string(), ""), (pa.binary(), b"")):
+        given = with_defaults(pa.schema([pa.field("c", data_type)]), {"c": value})
+        assert write_default(assign_field_ids(given).field("c")) == pa.scalar(value, data_type)

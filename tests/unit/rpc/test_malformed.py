@@ -133,7 +133,7 @@ def test_bytes_that_are_no_message() -> None:
 @pytest.mark.parametrize("column", [pa.list_(pa.struct([("inside", pa.int8())])), pa.timestamp("us", "inside")])
 def test_texts_inside_of_types_are_utf8(column: pa.DataType) -> None:
     ipc = to_ipc_schema(pa.schema([("a", column)])).replace(b"inside", b"\xafnside")
-    with pytest.raises(InvalidArgument, match="schema .* is not an Arrow schema"):
+    with pytest.raises(InvalidArgument, match=r"schema .* is not an Arrow schema"):
         from_ipc_schema(ipc, "schema")
 
 

@@ -21,7 +21,7 @@ from lakelog.format.types.column_changes import (
     RenameColumn,
     WidenColumn,
 )
-from lakelog.format.types.evolution import ColumnRoles, evolve, next_field_id
+from lakelog.format.types.evolution import ColumnRoles, evolve
 from lakelog.format.types.schema import TableSchema
 from lakelog.reads.continued_columns import ContinuedColumns
 from lakelog.reads.streams.subscription import Subscription
@@ -206,9 +206,9 @@ def test_a_stream_ends_if_its_columns_are_of_a_lost_history(catalog: Catalog) ->
     plan = table._context.metastore.plan(PlanRequest(began.table_uuid))
     first, lost = table._context.metastore.list_schemas(began.table_uuid)
     # After the database was set back to the first version, another column got its number.
-    other = evolve(first, [AddColumn("mail", pa.string())], ColumnRoles(), next_field_id([first]))
+    other = evolve(first, [AddColumn("mail", pa.string())], ColumnRoles())
     assert (other.schema_id, other.field_ids["mail"]) == (lost.schema_id, lost.field_ids["note"])
-    more = evolve(other, [AddColumn("note", pa.string())], ColumnRoles(), next_field_id([other]))
+    more = evolve(other, [AddColumn("note", pa.string())], ColumnRoles())
     for schema in (first, other, more):
         continued = ContinuedColumns(began, frozenset({"note"}), "")
         with pytest.raises(HistoryDiverged, match="schema 1, are not in the table's history"):
@@ -219,7 +219,7 @@ def test_a_stream_ends_if_its_columns_are_of_a_lost_history(catalog: Catalog) ->
         asked.append(1)
         return [first, lost, later]
 
-    later = evolve(lost, [AddColumn("mail", pa.string())], ColumnRoles(), next_field_id([lost]))
+    later = evolve(lost, [AddColumn("mail", pa.string())], ColumnRoles())
     for _ in range(2):
         shown = continued.apply(dataclasses.replace(plan, schema=later), load_versions)
         assert "mail" in shown.schema.arrow.names

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.format.types.column_changes import AddColumn, ColumnChange, DropColumn, RenameColumn, WidenColumn
-from lakelog.format.types.evolution import ColumnRoles, evolve, next_field_id
+from lakelog.format.types.evolution import ColumnRoles, evolve
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.spark.older_files.native_versions import NativeVersions, is_native, to_sql_default
 
@@ -19,7 +19,7 @@ BEFORE = TableSchema(0, assign_field_ids(pa.schema([("i", pa.int32()), ("b", pa.
 def change(*changes: ColumnChange) -> TableSchema:
     schema = BEFORE
     for each in changes:
-        schema = evolve(schema, [each], ColumnRoles(), 100 * (schema.schema_id + 1))
+        schema = evolve(schema, [each], ColumnRoles())
     return schema
 
 
@@ -65,7 +65,7 @@ def test_defaults_as_spark_writes_them(data_type: pa.DataType, value: Any, text:
 
 def test_versions_are_asked_for_once() -> None:
     schema = change(WidenColumn("i", pa.int64()), AddColumn("s.z", pa.int32()))
-    versions = [BEFORE, evolve(BEFORE, [WidenColumn("i", pa.int64())], ColumnRoles(), next_field_id([BEFORE])), schema]
+    versions = [BEFORE, evolve(BEFORE, [WidenColumn("i", pa.int64())], ColumnRoles()), schema]
 
     class Metastore:
         calls = 0

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument
-from lakelog.spark.batch.live_rows import PATH_COLUMN
+from lakelog.spark.batch import live_rows
 from lakelog.spark.row_changes import removal
 
 
@@ -28,7 +28,7 @@ def test_positions_of_a_file_may_come_in_parts(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(removal, "RemovedRowsWriter", Writer)
     parts = [("b", [9, 7]), ("a", [1]), ("b", [3, 1, 2])]
     columns = [pa.array([path for path, _ in parts]), pa.array([rows for _, rows in parts], pa.list_(pa.int64()))]
-    names = [PATH_COLUMN, "positions"]
+    names = [live_rows.PATH_COLUMN, "positions"]
     places = pa.concat_tables(pa.Table.from_arrays([each.slice(row, 1) for each in columns], names) for row in range(3))
     files: Any = [SimpleNamespace(path=path) for path in "abc"]
     store: Any = None

@@ -90,6 +90,7 @@ def test_a_table_gets_a_comment(text: str, comment: str) -> None:
         ("DROP PRIMARY KEY", 6, "keeps its primary key"),
         ("RENAME TO b", 8, "Tables keep their names"),
         ("RENAME COLUMN a b", 17, "RENAME COLUMN a TO b"),
+        ("FOO", 1, "in a shell lakelog table options set or unset"),
         ("ALTER COLUMN id", 16, "ALTER COLUMN is followed by TYPE"),
         ("ALTER COLUMN id SET NOT NULL", 17, "rows that are there could have NULL"),
         ("ALTER COLUMN nope SET DEFAULT 5", None, "There is no 'nope'"),

@@ -11,7 +11,7 @@ import pytest
 
 from lakelog.format.filter.condition import parse_filter
 from lakelog.format.types.column_changes import AddColumn, ColumnChange, DropColumn, RenameColumn, WidenColumn
-from lakelog.format.types.evolution import ColumnRoles, evolve, next_field_id
+from lakelog.format.types.evolution import ColumnRoles, evolve
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.storage.objects.memory import MemoryStore
 from lakelog.storage.parquet.live_file import LiveFile
@@ -33,7 +33,7 @@ def make(columns: dict[str, list[Any]], schema: pa.Schema, rows: int = 2) -> tup
 
 def change(schema: TableSchema, *changes: ColumnChange) -> TableSchema:
     for each in changes:
-        schema = evolve(schema, [each], ColumnRoles(), next_field_id([schema]) + 100 * (schema.schema_id + 1))
+        schema = evolve(schema, [each], ColumnRoles())
     return schema
 
 

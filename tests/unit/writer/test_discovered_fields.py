@@ -17,7 +17,7 @@ from lakelog.spark.task_errors import TaskFailed
 from writer.kafka.discovery import find_fields, range_discoverer
 from writer.kafka.tasks import KafkaReadTask, TakenRange
 from writer.pipeline.kafka_spec import RecordFormat
-from writer.pipeline.spec import Mode
+from writer.pipeline.spec import Evolution, Mode
 from writer.records.coercion import Coercion
 from writer.records.new_columns import NEW_COLUMN
 
@@ -92,7 +92,7 @@ def test_a_field_without_sense_hides_no_other_one(bad: Any) -> None:
 
 
 @pytest.mark.parametrize("fields", [7, [], [{"field": "after"}], [{"field": "after", "fields": 7}, 7, None]])
-def test_values_tell_what_a_schema_without_rows_does_not(fields: Any) -> None:
+def test_values_show_what_a_schema_without_rows_does_not(fields: Any) -> None:
     whole = json.dumps({"schema": {"fields": fields}, "payload": {"after": {"id": 1}}}).encode()
     values = pa.array([whole, message({"at": 1}, TYPES[2:3])], pa.binary())
     found, _ = find_fields(values, RecordFormat.DEBEZIUM_JSON)
@@ -117,7 +117,7 @@ def test_a_refusal_names_the_first_record_with_the_field(
     schema = TableSchema(0, assign_field_ids(pa.schema([pa.field("id", pa.int64(), nullable=False)])), ("id",))
     coercion = Coercion(schema, Mode.UPSERT, {}, None, None, True, True, TextOptions(), table="s.t")
     source = make_source(RecordFormat.DEBEZIUM_JSON)
-    task = KafkaReadTask("p", 3, source, coercion, False, None, refuses_new=True)
+    task = KafkaReadTask("p", 3, source, coercion, False, None, evolution=Evolution.FAIL)
 
     def discover(task: KafkaReadTask, end: int) -> list[pa.RecordBatch]:
         taken = TakenRange(3, 0, "orders", "", 0, 0, end)
@@ -128,7 +128,7 @@ def test_a_refusal_names_the_first_record_with_the_field(
     with pytest.raises(TaskFailed, match=said) as caught:
         discover(task, 10)
     assert NEW_COLUMN in str(caught.value)
-    adding = dataclasses.replace(task, refuses_new=False)
+    adding = dataclasses.replace(task, evolution=Evolution.ADD_COLUMNS)
     assert len(discover(adding, 10)) == 1
     # A column of the table may be unclear; it has its type.
     topics.send(message({"id": 8}, [{"field": "id", "type": "array"}]), message({"id": 9}, BAD[:1]))

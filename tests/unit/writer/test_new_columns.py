@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -51,7 +52,9 @@ class Lab:
         ]
 
         def make_task() -> ReadTask:
-            return ReadTask("p", 0, self.folder / "in", Format(format_), target.coercion, None)
+            return ReadTask(
+                "p", 0, self.folder / "in", Format(format_), target.coercion, None, evolution=target._pipeline.evolution
+            )
 
         target.refresh()
         if target.looks_ahead:
@@ -123,3 +126,21 @@ def test_json_gets_defaults_where_a_record_leaves_a_column_out(lab: Lab) -> None
     (lab.folder / "in" / "1.json").write_text("\n".join(lines) + "\n")
     target = lab.make_target("json", ADD)
     assert [row["d"] for row in lab.read(target, "json").to_pylist()] == ["-", None, "x"]
+
+
+@pytest.mark.parametrize("format_", ["csv", "json", "parquet"])
+def test_what_is_ignored_is_noted(lab: Lab, format_: str) -> None:
+    rows = pa.table({"id": [1], "name": ["a"], "n": [7], "none": pa.array([None], pa.string())})
+    path = lab.folder / "in" / f"1.{format_}"
+    if format_ == "parquet":
+        pq.write_table(rows, path)
+    else:
+        path.write_text("id,name,n,none\n1,a,7,\n" if format_ == "csv" else json.dumps(rows.to_pylist()[0]) + "\n")
+    target = lab.make_target(format_, "schema: {evolution: ignore}\n")
+    assert lab.read(target, format_).to_pylist() == [{"id": 1, "name": "a"}]
+    assert target.ignored == ("n", "none")
+    assert target.info.schema.schema_id == 0
+    path.unlink()
+    (lab.folder / "in" / "2.json").write_text('{"id": 2, "name": "b"}\n')
+    assert len(lab.read(target, "json")) == 1
+    assert not target.ignored

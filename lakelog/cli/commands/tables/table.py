@@ -199,7 +199,7 @@ def show_create(invocation: Invocation, name: str) -> None:
 @table.command(
     example=(
         "lakelog table alter shop.orders 'ADD COLUMN note STRING AFTER id'",
-        "lakelog table alter shop.orders 'RENAME COLUMN price TO amount' 'ALTER COLUMN id TYPE BIGINT'",
+        "lakelog table alter shop.orders 'RENAME COLUMN price TO amount' 'ALTER COLUMN quantity TYPE BIGINT'",
     )
 )
 @click.argument("name", metavar="DATABASE.TABLE")
