@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from lakelog.errors import InvalidArgument
+from lakelog.errors import HistoryDiverged, InvalidArgument
 from lakelog.format.filter.condition import parse_filter
 from lakelog.format.tables.plan import Plan
 from lakelog.format.tables.snapshot import Snapshot
@@ -35,17 +35,25 @@ class ContinuedColumns:
     table: TableInfo
     shown: frozenset[str]
     remedy: str
+    _compared: set[str] = field(default_factory=set, compare=False, repr=False)
+    """Digests of versions in whose history the reader's own one is."""
 
     def apply(self, plan: Plan, load_versions: Callable[[], Sequence[TableSchema]]) -> Plan:
         """A plan with the columns that the reader began with, and options that name them so.
 
         Args:
             plan: Of a state with its schema, or of a range with the present one.
-            load_versions: Returns all versions of the schema; called if the present one would end the reader.
+            load_versions: Returns all versions of the schema; called once for each present one, and if that
+                would end the reader.
 
         Raises:
             InvalidArgument: A column is not there any more in a snapshot of the plan, or has another type.
+            HistoryDiverged: The database was set back to before the version that the reader began with.
         """
+        digest = plan.schema.digest
+        if digest != self.table.schema.digest and digest not in self._compared:
+            self._check_history(load_versions())
+            self._compared.add(digest)
         # What was dropped or widened stays so: a version without breaks has none before it.
         if self.find_breaks(plan.schema):
             at = plan.range_snapshots or (() if plan.snapshot is None else (plan.snapshot,))
@@ -72,6 +80,17 @@ class ContinuedColumns:
             seen = snapshot.schema_id
             if breaks := self.find_breaks(schemas[seen]):
                 raise self._to_end(snapshot.snapshot_id - 1, breaks)
+
+    def _check_history(self, versions: Sequence[TableSchema]) -> None:
+        began = self.table.schema
+        if any(each.schema_id == began.schema_id and each.digest == began.digest for each in versions):
+            return
+        raise HistoryDiverged(
+            f"The columns that the stream of {self.table.name} began with, schema {began.schema_id}, are not in the "
+            "table's history: the metastore was restored to an earlier state, and numbers of columns may mean other "
+            "ones by now. Start the stream anew.",
+            metadata={"table": str(self.table.name), "schema_id": str(began.schema_id)},
+        )
 
     def _to_end(self, until: int, breaks: Sequence[str]) -> InvalidArgument:
         lines = [f"  {line}" for line in breaks[:_MAX_LINES]]

@@ -28,6 +28,9 @@ from lakelog.spark.source.options import SourceOptions
 
 _OLDEST_SPARK: Final = (4, 2)
 
+_SOURCE_CONF: Final = "spark.lakelog.source"
+"""Names the installation whose tables `Driver.java` knows: not that of `install_for_writes`, which has no source."""
+
 
 def install(
     spark: SparkSession,
@@ -106,6 +109,7 @@ def _install_source(spark: SparkSession, name: str, installation: Installation) 
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     python = make_python_source(spark, installation.connection)
     installer.install(spark._jsparkSession, name, BatchCalls(spark, installation), python)
+    spark.conf.set(_SOURCE_CONF, name)
     spark.conf.set(CATALOG_CONF, "lakelog.Catalog")
     return True
 

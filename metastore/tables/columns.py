@@ -65,8 +65,8 @@ class Columns:
                 if head.schema_id + 1 >= MAX_SCHEMAS:
                     raise ResourceExhausted(
                         f"Table {head.name} has had {head.schema_id + 1} versions of its schema, and there can be "
-                        f"at most {MAX_SCHEMAS}. Make a new table with the columns that it should have (CREATE TABLE ... AS "
-                        "SELECT)."
+                        f"at most {MAX_SCHEMAS}. Make a new table with the columns that it should have (CREATE TABLE "
+                        "... AS SELECT)."
                     )
                 schema, options = plan_schema(found.info, changes)
                 _check_size(head.name, schema, await tx.measure_schemas(found.table_id))

@@ -61,7 +61,8 @@ def test_a_condition_that_only_spark_knows(spark: SparkSession, names: dict[str,
         spark, f"{names['keyed']}$snapshots", columns=["kind"], filter="reverse(kind) = 'TCAPMOC'"
     )
     assert [row["kind"] for row in found.collect()] == ["COMPACT", "COMPACT"]
-    tables = lakelog.spark.read_table(spark, "sys.tables", filter=f"name = '{names['log'].partition('.')[2]}'")
+    database, _, name = names["log"].partition(".")
+    tables = lakelog.spark.read_table(spark, "sys.tables", filter=f"database = '{database}' AND name = '{name}'")
     assert [row["rows"] for row in tables.collect()] == [3]
 
 

@@ -22,7 +22,7 @@ from tests.support.repository import ROOT
 QUARTERS: Final = 4
 
 _ON_EITHER_STORE: Final = ("tests/integration/sdk/", "tests/integration/compactor/")
-_RULES: Final = "tests/conformance/test_rules.py::test_rule["
+_RULES: Final = ("tests/conformance/test_rules.py::test_rule[", "tests/conformance/test_row_change_rules.py::")
 _KUBE: Final = "tests/kube/"
 _SLOW: Final = "slow"
 
@@ -45,8 +45,8 @@ def find_group(item: pytest.Item) -> str | None:
     arguments = dict(getattr(getattr(item, "callspec", None), "params", {}))
     if arguments.get("metastore") == "postgres" and item.nodeid.startswith(_ON_EITHER_STORE):
         return item.nodeid.partition("::")[0]
-    if arguments.get("driver") == "spark" and item.nodeid.startswith(_RULES):
-        return _RULES
+    if "spark" in (arguments.get("driver"), arguments.get("way")) and item.nodeid.startswith(_RULES):
+        return item.nodeid.partition("::")[0]
     if item.nodeid.startswith(_KUBE):
         return _KUBE
     if not is_random(item):

@@ -183,16 +183,15 @@ class _Editor:
         self._fields = list(schema.arrow)
         self._roles = roles
         self._next_id = next_id
-        # Renames of this request, by the new name: roles know the old ones.
-        self._old_names: dict[str, str] = {}
+        # Roles know the names before the request; another column may have got one of these meanwhile.
+        self._old_names = {found: name for name, found in schema.field_ids.items()}
 
     def result(self) -> TableSchema:
-        new_names = {old: new for new, old in self._old_names.items()}
         return TableSchema(
             self._schema.schema_id + 1,
             pa.schema(self._fields, {_NEXT_ID_KEY: str(self._next_id).encode()}),
-            tuple(new_names.get(name, name) for name in self._schema.primary_key),
-            tuple(new_names.get(name, name) for name in self._schema.partition_by),
+            self._to_new_names(self._schema.primary_key),
+            self._to_new_names(self._schema.partition_by),
         )
 
     def apply(self, change: ColumnChange) -> None:
@@ -214,7 +213,7 @@ class _Editor:
             case WidenColumn():
                 self._replace(path, lambda field: self._widened(field, path, change.data_type))
             case AllowNull():
-                if path[0] in self._keys and len(path) == 1:
+                if self._old_name(path) in self._schema.primary_key:
                     raise _refusal(path, "It is part of the primary key, whose columns are always NOT NULL")
                 self._replace(path, _nullable(path))
             case CommentColumn():
@@ -222,13 +221,18 @@ class _Editor:
             case SetDefault():
                 self._replace(path, lambda field: _with_default(field, change.default, path))
 
-    @property
-    def _keys(self) -> set[str]:
-        new_names = {old: new for new, old in self._old_names.items()}
-        return {new_names.get(name, name) for name in self._schema.primary_key}
+    def _to_new_names(self, names: Sequence[str]) -> tuple[str, ...]:
+        now = {field_id(field): field.name for field in self._fields}
+        return tuple(now[self._schema.field_ids[name]] for name in names)
+
+    def _old_name(self, path: tuple[str, ...]) -> str | None:
+        """The name that a column had before the request; None: it is new, or inside of a column, or there is none."""
+        found = next((field_id(field) for field in self._fields if (field.name,) == path), None)
+        return None if found is None else self._old_names.get(found)
 
     def _role(self, path: tuple[str, ...]) -> str | None:
-        return self._roles.find(self._old_names.get(path[0], path[0])) if len(path) == 1 else None
+        old = self._old_name(path)
+        return None if old is None else self._roles.find(old)
 
     def _check_unused(self, path: tuple[str, ...]) -> None:
         role = self._role(path)
@@ -284,8 +288,6 @@ class _Editor:
             return [*fields[:place], fields[place].with_name(new_name), *fields[place + 1 :]]
 
         self._edit(path, rename)
-        if len(path) == 1:
-            self._old_names[new_name] = self._old_names.pop(path[0], path[0])
 
     def _widened(self, field: pa.Field, path: tuple[str, ...], given: pa.DataType | str) -> pa.Field:
         old, new = field.type, to_type(given, ".".join(path))
@@ -301,11 +303,9 @@ class _Editor:
                 old=old,
                 new=new,
             )
-        in_buckets = len(path) == 1 and self._old_names.get(path[0], path[0]) in self._roles.buckets
-        ordered = len(path) == 1 and self._old_names.get(path[0], path[0]) in (
-            *self._roles.keys,
-            *self._roles.partitions,
-        )
+        name = self._old_name(path)
+        in_buckets = name in self._roles.buckets
+        ordered = name in self._roles.keys or name in self._roles.partitions
         if (ordered and not keeps_encoding(old, new)) or (in_buckets and not keeps_bucket(old, new)):
             raise _refusal(
                 path,

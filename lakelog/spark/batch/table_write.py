@@ -68,6 +68,7 @@ from lakelog.writes.changelog.commit_changelog import find_producer
 from lakelog.writes.commit_options import CommitOptions, read_commit_options, read_guards
 from lakelog.writes.heartbeats import Heartbeats
 from lakelog.writes.log_rows import plan_log_rows
+from lakelog.writes.row_changes.unaltered import check_unaltered
 
 
 def write(
@@ -119,6 +120,50 @@ def write(
         Fenced: Another process holds the lease now.
         OutcomeUnknown: The answer was lost: repeat the write with the same `writer` and `identifier`.
     """
+    return write_to(
+        df,
+        name,
+        None,
+        mode=mode,
+        partition=partition,
+        fill_missing=fill_missing,
+        merge_schema=merge_schema,
+        options=options,
+        fence=fence,
+        **commit,
+    )
+
+
+def write_to(
+    df: DataFrame,
+    name: str,
+    expected: TableInfo | None,
+    *,
+    mode: Mode = "append",
+    partition: Partition = None,
+    fill_missing: bool = False,
+    merge_schema: bool = False,
+    options: Mapping[str, Any] | None = None,
+    fence: Fence | None = None,
+    **commit: Unpack[CommitOptions],
+) -> WriteResult:
+    """As `write`, of rows that were made for the columns that a table had.
+
+    Args:
+        df: As of `write`.
+        name: As of `write`.
+        expected: The table when the rows were made: by now other columns may have the names of these. None: any.
+        mode: As of `write`.
+        partition: As of `write`.
+        fill_missing: As of `write`.
+        merge_schema: As of `write`.
+        options: As of `write`.
+        fence: As of `write`.
+        **commit: As of `write`.
+
+    Raises:
+        CommitConflict: Also if the table has other columns by now (reason `SCHEMA_CHANGED`).
+    """
     spark = df.sparkSession
     check_not_remote(spark, "lakelog.spark.write", f"df.write.format('lakelog').option('table', '{name}')")
     installation = installation_of(spark)
@@ -152,6 +197,8 @@ def write(
     applied = find_applied(metastore, info, parameters)
     if applied is not None:
         return applied
+    if expected is not None:
+        check_unaltered(expected, info.table_uuid, info.schema)
     if merges and mode != "delete":
         info = _merge_columns(metastore, installation.attempts_ahead, info, df)
     if overwrite is None:

@@ -21,7 +21,7 @@ import scala.Product;
  */
 public final class Driver {
   static final ObjectMapper JSON = new ObjectMapper();
-  private static final String INSTALLATION = "spark.lakelog.installation";
+  private static final String INSTALLATION = "spark.lakelog.source";
   private static final Map INSTALLED = new ConcurrentHashMap();
 
   private final BiFunction calls;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,12 +12,13 @@ from pyspark.sql import functions as sf
 
 from lakelog.annotations import Parameters
 from lakelog.arguments import check_text
+from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument
 from lakelog.format.filter.parameters import bind_parameters
 from lakelog.format.types.types import canonical_schema
 from lakelog.options.declared.reads_and_writes import DYNAMIC_PARTITION_OVERWRITE
 from lakelog.options.values import WriteOptions
-from lakelog.spark.batch.table_write import write
+from lakelog.spark.batch.table_write import write_to
 from lakelog.spark.batch.write_parameters import Partition
 from lakelog.spark.installation import CATALOG, CATALOG_CONF, installation_of
 from lakelog.spark.java.compiling import source_installer
@@ -27,6 +29,8 @@ from lakelog.sql.parser import STATEMENT_WORDS, parse_statement
 from lakelog.sql.session import SqlResult, SqlSession, check_column_count, target_fields
 from lakelog.sql.statements import CreateTableAs, Insert, Name, Query
 from lakelog.sql.word_reader import to_source
+from lakelog.writes.commit_options import CommitOptions
+from lakelog.writes.run_again import Pauses, run_again
 
 if TYPE_CHECKING:
     from lakelog.sdk.catalog_tables import CatalogTables
@@ -47,6 +51,9 @@ _SYSTEM_NAME: Final = re.compile(
 
 _LONGEST_START: Final = 1000
 _SYSTEM_DATABASE: Final = "sys"
+
+_KEPT_GUARDS: Final[CommitOptions] = {"if_snapshot": 0, "if_unchanged": 0}
+"""An INSERT begins again after columns were altered, but not where rows have come that an overwrite did not read."""
 
 _DONE: Final = pa.schema([("message", pa.string()), ("table", pa.string()), ("snapshot_id", pa.int64())])
 
@@ -128,7 +135,9 @@ class _SparkStatements(SqlSession):
     def run(self, statement: Any) -> SqlResult:
         """Executes a parsed statement."""
         if isinstance(statement, Insert) and isinstance(statement.rows, Query):
-            return self._insert_query(statement, statement.rows)
+            rows = statement.rows
+            pauses = Pauses(SystemClock(), random.random)
+            return run_again(pauses, _KEPT_GUARDS, lambda: self._insert_query(statement, rows))
         if isinstance(statement, CreateTableAs):
             return self._create_as(statement)
         return super().run(statement)
@@ -146,12 +155,14 @@ class _SparkStatements(SqlSession):
             guard = table.info.latest_snapshot_id if table.name in read else None
             is_dynamic = bool(table.partition_by) and WriteOptions(options).get(DYNAMIC_PARTITION_OVERWRITE)
             replaced: Partition = partition or ("dynamic" if is_dynamic else None)
-            done = write(rows, table.name, mode="overwrite", partition=replaced, options=options, if_snapshot=guard)
+            done = write_to(
+                rows, table.name, table.info, mode="overwrite", partition=replaced, options=options, if_snapshot=guard
+            )
         else:
             schema = table.info.schema.arrow
             types = {name: to_spark_type(schema.field(name).type) for name in partition}
             rows = rows.withColumns({name: sf.lit(value).cast(types[name]) for name, value in partition.items()})
-            done = write(rows, table.name, options=options)
+            done = write_to(rows, table.name, table.info, options=options)
         if done.snapshot_id is None:
             return SqlResult(f"Nothing was written to {table.name}: there were no rows.", table=table.name)
         message = f"Snapshot {done.snapshot_id} of {table.name} written."

@@ -25,9 +25,13 @@ _MAX_KNOWN: Final = 10_000
 
 @dataclass
 class NativeVersions:
-    """Compares versions of schemas, and remembers the result: versions never change. Threads may share it."""
+    """Compares versions of schemas, and remembers the result: versions never change. Threads may share it.
 
-    _known: dict[tuple[str, int, int], bool] = field(default_factory=dict)
+    A database that was set back gives the ids of lost versions again, so the version to read with is known by its
+    columns.
+    """
+
+    _known: dict[tuple[str, int, int, str], bool] = field(default_factory=dict)
 
     def pick(
         self, metastore: Metastore, table_uuid: str, schema: TableSchema, written: Collection[int]
@@ -40,7 +44,8 @@ class NativeVersions:
             schema: The schema to read with.
             written: Ids of the schemas that files were written with.
         """
-        keys = {each: (table_uuid, each, schema.schema_id) for each in written if each != schema.schema_id}
+        wanted = schema.schema_id, schema.digest
+        keys = {each: (table_uuid, each, *wanted) for each in written if each != schema.schema_id}
         if any(key not in self._known for key in keys.values()):
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()

@@ -21,23 +21,24 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.arguments import parse_table_name
 from lakelog.client.leased_reads import LeasedReads
 from lakelog.clock import SystemClock
-from lakelog.errors import CommitConflict, InvalidArgument
+from lakelog.errors import InvalidArgument
 from lakelog.format.tables.table import TableInfo
 from lakelog.results import WriteResult
 from lakelog.spark.batch.commit import CommitParameters
 from lakelog.spark.batch.table_read import read_table
-from lakelog.spark.batch.table_write import write
+from lakelog.spark.batch.table_write import write_to
 from lakelog.spark.installation import installation_of
 from lakelog.spark.planning import plan_read
 from lakelog.spark.row_changes.joined_rows import find_equal_columns
 from lakelog.spark.row_changes.outputs import ACTION_COLUMN, Outputs
-from lakelog.spark.row_changes.removal import PLACE_COLUMNS, read_places, replace_rows
+from lakelog.spark.row_changes.removal import check_removed_rows, collect_places, read_places, replace_rows
 from lakelog.spark.session.remote import check_not_remote
 from lakelog.spark.task_errors import lakelog_errors
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 from lakelog.writes.commit_options import CommitOptions, read_commit_options
 from lakelog.writes.row_changes.clauses import Action, Clause
 from lakelog.writes.row_changes.plan import SOURCE_NAME, TARGET_NAME, check_table
+from lakelog.writes.row_changes.unaltered import check_unaltered
 from lakelog.writes.run_again import Pauses, run_again
 
 ReadTarget: TypeAlias = Callable[[str | None], DataFrame]
@@ -128,6 +129,8 @@ class _Change:
                 key = list(info.schema.primary_key)
                 outputs.check_keys_are_new(chosen, read_table(self._spark, self._name, columns=key))
             counts = outputs.count(chosen)
+            if not info.schema.primary_key:
+                check_removed_rows(info.name, counts.get(Action.UPDATE, 0) + counts.get(Action.DELETE, 0))
             result = self._write(info, outputs, chosen, relies_on_all)
         return result, None if result.already_applied else counts
 
@@ -166,17 +169,7 @@ class _Change:
         names, is_all = find_equal_columns(info, self._on, self._source)
         return not is_all or set(names) != set(info.schema.primary_key)
 
-    def _check_columns(self, info: TableInfo) -> None:
-        """Raises CommitConflict, after which it is tried again, if the rows that were read may have other columns."""
-        if self._metastore.get_table_by_uuid(info.table_uuid).schema.schema_id != info.schema.schema_id:
-            raise CommitConflict(
-                f"The columns of {info.name} were altered while its rows were to be changed. Nothing was written.",
-                reason="SCHEMA_CHANGED",
-                metadata={"table": str(info.name), "retry": "replan"},
-            )
-
     def _write(self, info: TableInfo, outputs: Outputs, chosen: DataFrame, relies_on_all: bool) -> WriteResult:
-        self._check_columns(info)
         guarded: dict[str, Any] = dict(self._commit)
         names = (["if_snapshot"] if relies_on_all else []) + (["if_unchanged"] if info.schema.primary_key else [])
         for guard in names:
@@ -184,9 +177,10 @@ class _Change:
             guarded[guard] = info.latest_snapshot_id if given is None else min(info.latest_snapshot_id, given)
         changed = functools.reduce(DataFrame.unionAll, outputs.to_rows(chosen))
         if not info.schema.primary_key:
-            with lakelog_errors():
-                places = chosen.select(*PLACE_COLUMNS).dropna().toArrow()
+            places = collect_places(chosen)
             if places.num_rows:
+                now = self._metastore.get_table_by_uuid(info.table_uuid)
+                check_unaltered(info, now.table_uuid, now.schema)
                 identity, commit_metadata, guards = read_commit_options(self._call, guarded)  # type: ignore[arg-type]
                 parameters = CommitParameters(
                     identity.writer,
@@ -198,7 +192,7 @@ class _Change:
                     guards=guards,
                 )
                 return replace_rows(self._spark, self._metastore, info, changed, places, self._files, parameters)
-        return write(changed, self._name, **guarded)
+        return write_to(changed, self._name, info, **guarded)
 
 
 @contextlib.contextmanager

@@ -7,10 +7,11 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from lakelog.client.metastore.metastore import Metastore
+from lakelog.errors import InvalidArgument
 from lakelog.format.tables.plan import Plan
 from lakelog.format.tables.table import TableInfo
 from lakelog.results import WriteResult
@@ -29,11 +30,19 @@ from lakelog.spark.connection import open_table_store
 from lakelog.spark.installation import installation_of
 from lakelog.spark.older_files.live_rows import read_live_rows
 from lakelog.spark.task_errors import lakelog_errors
+from lakelog.storage.merging.deletion_vectors import RowIndices
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 from lakelog.storage.write.removed_rows import RemovedRows, RemovedRowsWriter
 
 PLACE_COLUMNS: Final = (PATH_COLUMN, ROW_COLUMN)
+_POSITIONS_COLUMN: Final = "positions"
+
+MOST_REMOVED_ROWS: Final = 1 << 26
+"""Rows of an append table that one change removes: the driver program holds 8 bytes of each."""
+
+_GROUP_BITS: Final = 20
+"""A group has positions of a part of a file: 8 MB at most, so that no task has to hold a whole file's."""
 
 
 def read_places(spark: SparkSession, plan: Plan) -> DataFrame:
@@ -44,6 +53,31 @@ def read_places(spark: SparkSession, plan: Plan) -> DataFrame:
         words = find_deleted_rows(spark, plan_sections(plan, files), installation.deletion_vectors)
         rows = read_live_rows(spark, installation, plan, files, words, with_places=True)
     return rows.toDF(*plan.schema.arrow.names, *PLACE_COLUMNS)
+
+
+def check_removed_rows(name: object, count: int) -> None:
+    """Raises InvalidArgument if a change of an append table removes more rows than it can hold. Pure."""
+    if count <= MOST_REMOVED_ROWS:
+        return
+    raise InvalidArgument(
+        f"The change would remove or update {count:,} rows of {name} at once, and takes {MOST_REMOVED_ROWS:,} in a "
+        "table without a primary key. Nothing was written. Make several changes, for instance one for each partition; "
+        "or delete with the SDK (table.delete_where), which has no such limit.",
+        reason="TOO_MANY_REMOVED_ROWS",
+        metadata={"table": str(name), "rows": str(count), "limit": str(MOST_REMOVED_ROWS)},
+    )
+
+
+def collect_places(rows: DataFrame) -> pa.Table:
+    """Brings the places of rows to the driver program: a path, and some of the positions in its file, in each row.
+
+    Args:
+        rows: Has `PLACE_COLUMNS`; NULL in rows that are at no place.
+    """
+    group = sf.shiftright(sf.col(ROW_COLUMN), _GROUP_BITS)
+    groups = rows.select(*PLACE_COLUMNS).dropna().groupBy(PATH_COLUMN, group.alias("part"))
+    with lakelog_errors():
+        return groups.agg(sf.collect_list(ROW_COLUMN).alias(_POSITIONS_COLUMN)).drop("part").toArrow()
 
 
 def replace_rows(
@@ -62,7 +96,7 @@ def replace_rows(
         metastore: Receives the commit.
         info: The table.
         rows: The new rows.
-        places: The rows to remove: `PLACE_COLUMNS`, in any order, each once.
+        places: The rows to remove, each once, as of `collect_places`.
         files: The files that they are in.
         parameters: The commit's identity, guards and metadata.
 
@@ -85,13 +119,11 @@ def replace_rows(
 
 def _write_positions(store: ObjectStore, attempt_id: str, places: pa.Table, files: Sequence[LiveFile]) -> RemovedRows:
     remover = RemovedRowsWriter(store, attempt_id)
-    paths = pa.array([file.path for file in files])
-    numbers = np.asarray(pc.index_in(places.column(PATH_COLUMN), value_set=paths))
-    positions = np.asarray(places.column(ROW_COLUMN), np.int64)
-    order = np.lexsort((positions, numbers))
-    numbers, positions = numbers[order], positions[order]
-    starts = np.searchsorted(numbers, np.arange(len(files) + 1))
-    for number, file in enumerate(files):
-        if starts[number] < starts[number + 1]:
-            remover.remove(file, positions[starts[number] : starts[number + 1]])
+    positions = places.column(_POSITIONS_COLUMN)
+    groups: dict[str, list[RowIndices]] = {}
+    for number, path in enumerate(places.column(PATH_COLUMN).to_pylist()):
+        groups.setdefault(path, []).append(np.asarray(positions[number].values, np.int64))
+    for file in files:
+        if file.path in groups:
+            remover.remove(file, np.sort(np.concatenate(groups[file.path])))
     return remover.finish()

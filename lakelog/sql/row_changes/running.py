@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from lakelog.errors import InvalidArgument
+from lakelog.errors import InvalidArgument, SnapshotExpired
 from lakelog.format.filter.condition import parse_filter
 from lakelog.format.filter.tokens import Source, split_tokens
 from lakelog.options.declared.reads_and_writes import COMMIT_USER
@@ -80,18 +80,23 @@ def run_delete(names: NamedTables, statement: Delete) -> tuple[Table, CountedWri
 
 
 def run_truncate(names: NamedTables, statement: Truncate) -> tuple[Table, CountedWrite]:
-    """Empties a table by an overwrite without rows."""
+    """Empties a table by an overwrite without rows, and counts those of the snapshot that it has replaced."""
     table = names.table(statement.name)
-    before = table.scan()
-    count = before.count()
     result = table.overwrite(table.schema.empty_table())
+    if result.snapshot_id is None or result.snapshot_id == 1:
+        return table, CountedWrite(result, RowCounts())
+    # Counted afterwards: other rows may come until the overwrite takes effect, and it removes these as well.
+    try:
+        count = table.scan(snapshot_id=result.snapshot_id - 1).count()
+    except SnapshotExpired:
+        return table, CountedWrite(result, None)
     return table, CountedWrite(result, RowCounts(deleted=count))
 
 
 def describe_counts(counts: RowCounts | None) -> str:
     """What was done with how many rows: `3 rows updated, 1 row inserted`; None: it is not known. Pure."""
     if counts is None:
-        return "it was applied before"
+        return "the number of rows is not known"
     found = [(getattr(counts, name), done) for name, done in _COUNTS.items() if getattr(counts, name)]
     if not found:
         return "no row changed"

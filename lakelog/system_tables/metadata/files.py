@@ -146,7 +146,7 @@ def _with_runs(files: pa.Table) -> pa.Table:
 def _find_due(context: Context, info: TableInfo, buckets: pa.Table) -> pa.Array:
     """What a compactor has to do or does in each bucket."""
     work = {
-        parse_bucket_scope(job.scope): f"{job.payload.get(STRATEGY, job.kind)}, {job.state.value}"
+        parse_bucket_scope(job.scope): f"compaction ({job.payload.get(STRATEGY, job.kind)}): {job.state.value}"
         for job in context.metastore.list_jobs([info.table_uuid])
         if job.kind == COMPACT and job.state is not JobState.DONE
     }

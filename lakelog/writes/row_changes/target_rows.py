@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lakelog.context import Context
-from lakelog.errors import CommitConflict
 from lakelog.format.commit.request import TableGuard
 from lakelog.format.filter.condition import parse_filter
 from lakelog.format.filter.parameters import to_constant
@@ -34,6 +33,7 @@ from lakelog.storage.parquet.live_file import LiveFile, to_live_files
 from lakelog.storage.scan.file_scan import ROW_POSITION_COLUMN, FileScan
 from lakelog.writes.row_changes.key_join import Indices
 from lakelog.writes.row_changes.merging import MergeRun
+from lakelog.writes.row_changes.unaltered import check_unaltered
 
 _ROWS_FOR_A_KEY: Final = 64
 """From so many rows in files for each key on, looking keys up reads less than a scan of their columns."""
@@ -92,12 +92,7 @@ class TargetRows:
         self._info = info
         self._columns = tuple(columns)
         self._plan, self._parsed = plan_files(context.metastore, info, None, make_parser(condition))
-        if self._plan.schema.schema_id != info.schema.schema_id:
-            raise CommitConflict(
-                f"The columns of {info.name} were altered while its rows were to be changed. Nothing was written.",
-                reason="SCHEMA_CHANGED",
-                metadata={"table": str(info.name), "retry": "replan"},
-            )
+        check_unaltered(info, info.table_uuid, self._plan.schema)
 
     @property
     def snapshot_id(self) -> int:

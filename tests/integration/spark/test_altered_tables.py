@@ -85,6 +85,7 @@ def alter(catalog: Catalog, table: Table, *changes: ColumnChange) -> Table:
     return catalog.table(table.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vectorised", ["true", "false"])
 def test_wider_types(spark: SparkSession, catalog: Catalog, make_table: MakeTable, vectorised: str) -> None:
     """Each widening alone: what is called native is right, with the vectorised reader and without."""

@@ -18,6 +18,7 @@ from lakelog.sdk.tables.table import Table
 from lakelog.spark import installing
 from lakelog.spark.batch import few_rows, table_read
 from lakelog.spark.installation import installation_of
+from lakelog.spark.installing import install_for_writes
 from lakelog.spark.java import batch_calls, compiling
 from lakelog.testing import EmbeddedStack
 from tests.integration.spark.spark_tables import MakeTable, live_files
@@ -200,6 +201,16 @@ def test_sessions_of_their_own(spark: SparkSession, stack: EmbeddedStack, make_t
     assert load(spark, table).count() == 1
     clone = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     assert load(clone, table).count() == 1
+
+
+def test_an_installation_for_writes_takes_no_reads_away(
+    spark: SparkSession, stack: EmbeddedStack, make_table: MakeTable
+) -> None:
+    table = make_table(SCHEMA, ("k",))
+    table.upsert(put(1))
+    install_for_writes(spark, stack.target)
+    assert load(spark, table).count() == 1
+    lakelog.spark.install(spark, stack.target)
 
 
 @pytest.fixture

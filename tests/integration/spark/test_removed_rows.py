@@ -73,7 +73,7 @@ def test_streams_begin_without_them(
     options: dict[str, str],
 ) -> None:
     if by == "python":
-        monkeypatch.setattr(table_stream, "_replacer", lambda _: None)
+        monkeypatch.setattr(table_stream, "stream_replacer", lambda _: None)
     table = make(make_table, **options)
     query = StreamQuery(spark, table.name, tmp_path)
     assert sorted(row["k"] for row in query.rows()) == LEFT

@@ -13,6 +13,7 @@ import lakelog.spark
 from lakelog import literal, when_matched, when_not_matched, when_not_matched_by_source
 from lakelog.errors import InvalidArgument
 from lakelog.sdk.tables.table import Table
+from lakelog.spark.batch import table_write
 from lakelog.spark.row_changes import change, removal
 from tests.integration.spark.spark_tables import MakeTable
 
@@ -143,6 +144,52 @@ def test_columns_that_are_altered_in_between_are_read_again(
     assert lakelog.spark.update(spark, table.name, {"v": "v + 1"}).updated_rows == 3
     assert [row[1] for row in state(table)] == [11, 21, 31]
     assert len(tries) == 2
+
+
+def test_names_that_are_exchanged_before_the_write_are_read_again(
+    spark: SparkSession, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64()), ("w", pa.int64())])
+    table = make_table(columns, ("id",), options={"bucket": "1"})
+    table.upsert([{"id": 1, "v": 1, "w": 2}])
+    original, tries = table_write.write_to, []
+
+    def write_to(*arguments: Any, **named: Any) -> Any:
+        tries.append(1)
+        if len(tries) == 1:
+            names = [("v", "x"), ("w", "v"), ("x", "w")]
+            table.alter(columns=[lakelog.RenameColumn(old, new) for old, new in names])
+        return original(*arguments, **named)
+
+    monkeypatch.setattr(change, "write_to", write_to)
+    lakelog.spark.update(spark, table.name, {"v": "v + 10"})
+    assert len(tries) == 2
+    assert table.scan().to_arrow().to_pylist() == [{"id": 1, "w": 1, "v": 12}]
+
+
+def test_positions_come_to_the_driver_by_file(
+    spark: SparkSession, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "_GROUP_BITS", 3)
+    table = make_table(pa.schema([("id", pa.int64())]))
+    for first in (0, 100):
+        table.append([{"id": first + row} for row in range(50)])
+    collected = []
+    original = removal.collect_places
+
+    def collect_places(rows: DataFrame) -> pa.Table:
+        collected.append(original(rows))
+        return collected[-1]
+
+    monkeypatch.setattr(change, "collect_places", collect_places)
+    assert lakelog.spark.delete_where(spark, table.name, "id % 2 = 0").deleted_rows == 50
+    # A row for eight positions of one file, not one for each.
+    assert collected[0].num_rows == 14
+    assert sorted(table.scan().to_arrow().column("id").to_pylist()) == [*range(1, 50, 2), *range(101, 150, 2)]
+    monkeypatch.setattr(removal, "MOST_REMOVED_ROWS", 49)
+    with pytest.raises(InvalidArgument, match=r"50 rows of .* takes 49"):
+        lakelog.spark.delete_where(spark, table.name, "TRUE")
+    assert table.count() == 50
 
 
 def _after_the_first_read(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> list[int]:

@@ -218,7 +218,7 @@ def test_new_fields_of_a_topic_are_added(make_lab: MakeLab, catalog: Catalog, ka
     assert lab.run(source, "schema: {evolution: fail}\n") is not ExitStatus.FINE
     assert "qty" in str(lab.lines[-1])
     assert f"ALTER TABLE {lab.table.name} ADD COLUMN" in str(lab.lines)
-    assert f"record at offset 1 of partition 0 of topic '{topic}'" in str(lab.lines)
+    assert "record at offset 1 of partition 0 of topic" in str(lab.lines)
     assert lab.run(source, ADD) is ExitStatus.FINE
     lab.table = catalog.table(lab.table.name)
     assert lab.types() == {"id": "int32", "name": "string", "qty": "int64"}

@@ -29,6 +29,7 @@ from lakelog.format.types.evolution import (
 )
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.format.types.types import canonical_schema
+from lakelog.options.column_options import rename_in_options
 
 _COLUMNS = pa.schema(
     [
@@ -204,3 +205,35 @@ def test_rows_of_an_older_schema_fit_if_nothing_of_them_is_lost() -> None:
     other = change(SetDefault("n", 7), schema=new)
     assert find_mismatches(OLD, other) == ["n: was added, and writes store another default than older rows show"]
     assert find_mismatches(new, other) == []
+
+
+def test_a_new_column_with_the_old_name_of_a_key_is_no_key() -> None:
+    again: list[ColumnChange] = [RenameColumn("id", "k"), AddColumn("id", pa.int32())]
+    assert change(*again).primary_key == ("k", "day")
+    further: list[ColumnChange] = [DropColumn("id"), WidenColumn("id", "BIGINT"), WidenColumn("id", "DOUBLE")]
+    for more in further:
+        new = change(*again, more)
+        assert new.primary_key == ("k", "day")
+        assert new.field_ids["k"] == OLD.field_ids["id"]
+    taken = [RenameColumn("id", "k"), RenameColumn("seq", "id")]
+    with pytest.raises(InvalidArgument, match=r"is named by option 'sequence.field'"):
+        change(*taken, DropColumn("id"))
+    with pytest.raises(InvalidArgument, match="is part of the primary key"):
+        change(*taken, DropColumn("k"))
+    required = AddColumn("id", pa.int32(), nullable=False, default=0)
+    assert change(RenameColumn("id", "k"), required, AllowNull("id")).arrow.field("id").nullable
+
+
+def test_names_that_are_given_twice_or_exchanged_stay_with_their_columns() -> None:
+    twice = change(RenameColumn("id", "k"), RenameColumn("k", "key"))
+    assert (twice.primary_key, twice.partition_by) == (("key", "day"), ("day",))
+    back = change(RenameColumn("day", "d"), RenameColumn("d", "day"))
+    assert (back.primary_key, back.partition_by) == (OLD.primary_key, OLD.partition_by)
+    exchanged = change(RenameColumn("day", "x"), RenameColumn("seq", "day"), RenameColumn("x", "seq"))
+    assert (exchanged.primary_key, exchanged.partition_by) == (("id", "seq"), ("seq",))
+    renames = find_renames(OLD, exchanged)
+    assert renames == {"day": "seq", "seq": "day"}
+    assert rename_in_options({"sequence.field": "seq", "bucket-key": "day"}, renames) == {
+        "sequence.field": "day",
+        "bucket-key": "seq",
+    }

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from lakelog.errors import CommitConflict, InvalidArgument, NotFound
+from lakelog.errors import CommitConflict, InvalidArgument, NotFound, SnapshotExpired
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.row_changes import RowChanges
+from lakelog.sdk.tables.table import Table
 from lakelog.sql import SqlSession
 from lakelog.sql.query import duckdb_query
 from lakelog.writes.row_changes.merging import RowCounts
@@ -228,3 +229,40 @@ def test_columns_of_a_source_are_named_after_its_alias(session: SqlSession) -> N
         "WHEN MATCHED THEN UPDATE SET v = s.n WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.n)"
     )
     assert _rows(session) == [(1, 11, "a"), (2, 20, "b"), (3, 30, "c"), (5, 55, None)]
+
+
+@pytest.mark.parametrize("name", ["t", "log"])
+def test_truncate_counts_the_rows_that_it_has_removed(
+    session: SqlSession, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    overwrite = Table.overwrite
+
+    def disturb(table: Table, *arguments: Any, **named: Any) -> Any:
+        SqlSession(session.catalog, "shop").execute(f"INSERT INTO {name} VALUES (8, 1, 'y'), (9, 1, 'z')")
+        return overwrite(table, *arguments, **named)
+
+    monkeypatch.setattr(Table, "overwrite", disturb)
+    assert session.execute(f"TRUNCATE TABLE {name}").changed == RowCounts(deleted=5)
+    monkeypatch.undo()
+    assert _rows(session, name) == []
+    assert session.execute(f"TRUNCATE TABLE {name}").changed == RowCounts()
+
+
+def test_truncate_of_a_table_without_a_snapshot(session: SqlSession) -> None:
+    session.execute("CREATE TABLE empty (id BIGINT)")
+    for _ in range(2):
+        assert session.execute("TRUNCATE TABLE empty").changed == RowCounts()
+
+
+def test_truncate_is_done_if_its_rows_can_no_longer_be_counted(
+    session: SqlSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scan(table: Table, **state: Any) -> None:
+        raise SnapshotExpired("Snapshot 1 has expired.")
+
+    monkeypatch.setattr(Table, "scan", scan)
+    result = session.execute("TRUNCATE TABLE t")
+    assert (result.changed, result.snapshot_id) == (None, 2)
+    assert result.message == "Snapshot 2 of shop.t written: the number of rows is not known."
+    monkeypatch.undo()
+    assert _rows(session) == []

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from lakelog.errors import InvalidArgument
+from lakelog.errors import HistoryDiverged, InvalidArgument
+from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.types.column_changes import (
     AddColumn,
     AllowNull,
@@ -19,6 +21,9 @@ from lakelog.format.types.column_changes import (
     RenameColumn,
     WidenColumn,
 )
+from lakelog.format.types.evolution import ColumnRoles, evolve
+from lakelog.format.types.schema import TableSchema
+from lakelog.reads.continued_columns import ContinuedColumns
 from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
@@ -192,3 +197,30 @@ def test_tables_of_one_stream_change_each_for_itself(catalog: Catalog) -> None:
         with pytest.raises(InvalidArgument, match=r"The stream of shop\.two"):
             stream.read(WAIT_S)
         assert stream.positions == {"shop.one": 1, "shop.two": 1}
+
+
+def test_a_stream_ends_if_its_columns_are_of_a_lost_history(catalog: Catalog) -> None:
+    table = catalog.create_table("shop.t", COLUMNS, **TABLES["append"])
+    began = alter(table, AddColumn("note", pa.string())).info
+    write(table, row(1, "a", 1))
+    plan = table._context.metastore.plan(PlanRequest(began.table_uuid))
+    first, lost = table._context.metastore.list_schemas(began.table_uuid)
+    # After the database was set back to the first version, another column got its number.
+    other = evolve(first, [AddColumn("mail", pa.string())], ColumnRoles())
+    assert (other.schema_id, other.field_ids["mail"]) == (lost.schema_id, lost.field_ids["note"])
+    more = evolve(other, [AddColumn("note", pa.string())], ColumnRoles())
+    for schema in (first, other, more):
+        continued = ContinuedColumns(began, frozenset({"note"}), "")
+        with pytest.raises(HistoryDiverged, match="schema 1, are not in the table's history"):
+            continued.apply(dataclasses.replace(plan, schema=schema), lambda: [first, other, more])
+    asked = []
+
+    def load_versions() -> Sequence[TableSchema]:
+        asked.append(1)
+        return [first, lost, later]
+
+    later = evolve(lost, [AddColumn("mail", pa.string())], ColumnRoles())
+    for _ in range(2):
+        shown = continued.apply(dataclasses.replace(plan, schema=later), load_versions)
+        assert "mail" in shown.schema.arrow.names
+    assert len(asked) == 1

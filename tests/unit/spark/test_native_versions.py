@@ -82,3 +82,18 @@ def test_versions_are_asked_for_once() -> None:
         assert known.pick(metastore, "t", schema, {0, 1, 2}) == {2}
         assert known.pick(metastore, "t", versions[1], {0}) == {0, 1}
     assert metastore.calls == 2
+
+
+def test_the_id_of_a_lost_version_may_mean_others() -> None:
+    lost, present = change(AddColumn("n", pa.int32())), change(AddColumn("d", pa.binary(), default=b"x"))
+    assert lost.schema_id == present.schema_id
+    assert is_native(BEFORE, lost) != is_native(BEFORE, present)
+
+    class Metastore:
+        def list_schemas(self, table_uuid: str) -> list[TableSchema]:
+            return [BEFORE]
+
+    metastore: Any = Metastore()
+    known = NativeVersions()
+    for schema in (lost, present):
+        assert (0 in known.pick(metastore, "t", schema, {0})) == is_native(BEFORE, schema)

@@ -48,12 +48,14 @@ def test_all_rows_are_read_a_few_at_a_time(folders: dict[str, Path], form: str) 
     assert result.peak_mb < MOST_MB
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["dictionary", "plain_pages"])
 def test_control_all_rows_at_once_take_all_the_memory(folders: dict[str, Path], form: str) -> None:
     assert run(folders[form], form, "scan_one_file").peak_mb < MOST_MB
     assert run(folders[form], form, "scan_one_file", unprotected=True).peak_mb > HARM_MB
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "work", "rows"),
     [
