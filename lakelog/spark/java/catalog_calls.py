@@ -30,6 +30,7 @@ from lakelog.spark.batch.table_write import write
 from lakelog.spark.installation import Installation
 from lakelog.spark.java.column_changes import to_column_change
 from lakelog.spark.java.pushed_filters import to_exact_condition, to_value
+from lakelog.spark.names.column_defaults import default_metadata
 from lakelog.spark.names.new_tables import to_table_schema
 from lakelog.spark.planning import find_table_and_levels, plan_read, resolve_spark_state
 from lakelog.spark.source.options import SourceOptions
@@ -96,7 +97,7 @@ class CatalogCalls:
             plan, _ = plan_read(metastore, info, state, None, time_zone="UTC")
             schema = plan.schema
         return {
-            "schema": _with_comments(schema.arrow).json(),
+            "schema": _with_comments_and_defaults(schema.arrow).json(),
             "partition_by": schema.partition_by,
             "properties": _to_properties(info),
         }
@@ -175,13 +176,15 @@ def _done(is_done: bool) -> Answer:
     return {"done": True} if is_done else {}
 
 
-def _with_comments(schema: pa.Schema) -> st.StructType:
+def _with_comments_and_defaults(schema: pa.Schema) -> st.StructType:
     plain = to_spark_schema(pa.schema([field.remove_metadata() for field in schema]), nullable=True)
     comments = [(field.metadata or {}).get(b"comment", b"").decode() for field in schema]
     return st.StructType(
         [
-            st.StructField(each.name, each.dataType, True, {"comment": comment} if comment else {})
-            for each, comment in zip(plain, comments, strict=True)
+            st.StructField(
+                each.name, each.dataType, True, ({"comment": comment} if comment else {}) | default_metadata(field)
+            )
+            for each, comment, field in zip(plain, comments, schema, strict=True)
         ]
     )
 

@@ -43,6 +43,12 @@ _SPARKS_OBJECTS: Final = frozenset(
 
 _QUERIES: Final = frozenset({"SELECT", "WITH", "FROM", "VALUES", "("})
 _BLANK: Final = re.compile(r"\A(?:\s+|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_SYSTEM_NAME: Final = re.compile(
+    r"""[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$|(\w+\$\w+)""",
+    re.DOTALL,
+)
+"""Whatever a name with a `$` may stand in without being one, and last such a name."""
+
 _LONGEST_START: Final = 1000
 _SYSTEM_DATABASE: Final = "sys"
 
@@ -82,7 +88,7 @@ def sql(
     text = statement if params is None else bind_parameters(to_source(statement), params)
     if is_own(text):
         return _to_frame(spark, _SparkStatements(spark, database).run(parse_statement(text)))
-    return _query(spark, text)[0] if is_query(text) else spark.sql(text)
+    return _query(spark, text)[0] if is_query(text) else spark.sql(quote_system_names(text))
 
 
 def check_named(spark: SparkSession, what: str) -> None:
@@ -112,6 +118,19 @@ class _SparkStatements(SqlSession):
     def find_catalog(self, name: Name) -> CatalogTables:
         """As in the session of lakelog, also with the name of Spark's catalog."""
         return self.catalog if name.catalog == CATALOG else super().find_catalog(name)
+
+    def _two_parts(self, name: Name) -> str:
+        if name.database is None and self.database is None and self._is_view(name.table):
+            raise InvalidArgument(
+                f"'{name.table}' is a temporary view of Spark, and this statement sees tables of lakelog only. Use "
+                f"lakelog.spark.merge(spark, 'shop.orders', spark.table('{name.table}'), ...), which takes DataFrames.",
+                reason="SPARK_VIEW",
+                metadata={"table": name.table},
+            )
+        return super()._two_parts(name)
+
+    def _is_view(self, name: str) -> bool:
+        return bool(self._spark._jsparkSession.sessionState().catalog().getTempView(name).isDefined())
 
     def run(self, statement: Any) -> SqlResult:
         """Executes a parsed statement."""
@@ -171,8 +190,14 @@ class _SparkStatements(SqlSession):
 def _query(spark: SparkSession, text: str) -> tuple[DataFrame, set[str]]:
     """The rows of a query, and the tables of lakelog that it names."""
     databases = [*installation_of(spark).catalog.databases(), _SYSTEM_DATABASE]
-    made = source_installer(spark).query(spark._jsparkSession, text, CATALOG, databases)
+    quoted = quote_system_names(text)
+    made = source_installer(spark).query(spark._jsparkSession, quoted, CATALOG, databases)
     return DataFrame(made.frame(), spark), set(made.tables())
+
+
+def quote_system_names(text: str) -> str:
+    """A statement of Spark with names as `orders$files` in back-quotes, without which it does not read them. Pure."""
+    return _SYSTEM_NAME.sub(lambda found: f"`{found[2]}`" if found[2] else found[0], text)
 
 
 def is_own(statement: str) -> bool:

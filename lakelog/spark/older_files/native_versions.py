@@ -71,22 +71,25 @@ def is_native(stored: TableSchema, wanted: TableSchema) -> bool:
 def to_sql_default(column: pa.Field) -> str | None:
     """A column's initial default as Spark's SQL; None: there is none, or none that its readers take. Pure."""
     default = initial_default(column)
-    if default is None:
-        return None
+    return None if default is None else to_sql_constant(default)
+
+
+def to_sql_constant(default: pa.Scalar) -> str | None:
+    """A value as Spark's SQL; None: its readers take no default of this type, or no such text. Pure."""
     value = default.as_py()
-    if pt.is_boolean(column.type) or pt.is_integer(column.type):
+    if pt.is_boolean(default.type) or pt.is_integer(default.type):
         return str(value).lower()
-    if pt.is_floating(column.type):
-        name = "FLOAT" if pt.is_float32(column.type) else "DOUBLE"
+    if pt.is_floating(default.type):
+        name = "FLOAT" if pt.is_float32(default.type) else "DOUBLE"
         text = repr(value) if math.isfinite(value) else "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
         return f"CAST('{text}' AS {name})"
-    if pt.is_string(column.type) and value.isprintable() and not set(value) & {"'", "\\"}:
+    if pt.is_string(default.type) and value.isprintable() and not set(value) & {"'", "\\"}:
         return f"'{value}'"
-    if pt.is_date32(column.type):
+    if pt.is_date32(default.type):
         return f"DATE '{value.isoformat()}'"
-    if pt.is_timestamp(column.type):
+    if pt.is_timestamp(default.type):
         moment = value.replace(tzinfo=None).isoformat(" ")
-        return f"TIMESTAMP '{moment}Z'" if column.type.tz else f"TIMESTAMP_NTZ '{moment}'"
+        return f"TIMESTAMP '{moment}Z'" if default.type.tz else f"TIMESTAMP_NTZ '{moment}'"
     return None
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -150,6 +152,87 @@ def test_writers_of_spark_name_tables(spark: SparkSession, catalog: Catalog, sho
     assert catalog.table(f"{shop}.saved").uuid == uuid
 
 
+@pytest.fixture
+def defaults(catalog: Catalog, shop: str) -> str:
+    """A table with a default of each type; `n` has none, and `must` cannot be NULL."""
+    columns = {
+        "must": (pa.int64(), -5), "flag": (pa.bool_(), True), "tiny": (pa.int8(), -128), "f": (pa.float32(), 0.1),
+        "d": (pa.float64(), float("inf")), "price": (pa.decimal128(38, 2), Decimal("-1.50")),
+        "text": (pa.string(), "it's \\ \"x\" ${y}\n"), "empty": (pa.string(), ""), "raw": (pa.binary(), b"\x00'"),
+        "day": (pa.date32(), date(1, 2, 3)), "at": (pa.timestamp("us", tz="UTC"), datetime(1969, 1, 2, 3, tzinfo=UTC)),
+        "local": (pa.timestamp("us"), pa.scalar("2024-01-02T03:04:05.000006").cast(pa.timestamp("us"))),
+    }  # fmt: skip
+    fields = [pa.field(name, kind, nullable=name != "must") for name, (kind, _) in columns.items()]
+    schema = pa.schema([SCHEMA.field("k"), pa.field("n", pa.int32()), *fields])
+    given = {name: value for name, (_, value) in columns.items()}
+    catalog.create_table(f"{shop}.d", schema, primary_key=["k"], defaults=given)
+    return f"{shop}.d"
+
+
+def test_spark_fills_left_out_columns_with_their_defaults(
+    spark: SparkSession, catalog: Catalog, shop: str, defaults: str
+) -> None:
+    name = f"lakelog.{defaults}"
+    catalog.table(defaults).append(pa.table({"k": [0], "n": pa.nulls(1, pa.int32())}))
+    spark.sql(f"INSERT INTO {name} (k) VALUES (1)")
+    spark.sql(f"INSERT INTO {name} (k) SELECT k + 2 FROM {name} WHERE k = 0")
+    spark.sql(f"INSERT INTO {name} (text, k, must) VALUES (DEFAULT, 3, DEFAULT)")
+    spark.range(4, 5).toDF("k").writeTo(name).append()
+    spark.range(5, 6).toDF("k").write.mode("append").saveAsTable(name)
+    spark.table(name).where("k = 0").selectExpr("k + 6 AS k").writeTo(name).append()
+    first, *others = [row[1:] for row in rows_of(catalog, defaults)]
+    assert others == [first] * 6
+    assert first[:2] == (None, -5)
+    spark.sql(f"INSERT INTO {name} (k, text) VALUES (1, NULL)")
+    assert run(spark, f"SELECT must, text FROM {name} WHERE k = 1") == [(-5, None)]
+    spark.sql(f"INSERT OVERWRITE {name} (k, tiny) VALUES (9, 1)")
+    assert run(spark, f"SELECT k, tiny, must, price FROM {name}") == [(9, 1, -5, Decimal("-1.50"))]
+    frame = spark.table(name)
+    own(spark, f"ALTER TABLE {defaults} ALTER COLUMN must SET DEFAULT 7")
+    assert frame.count() == 1
+    spark.sql(f"INSERT INTO {name} (k) VALUES (10)")
+    assert run(spark, f"SELECT must FROM {name} WHERE k = 10") == [(7,)]
+
+
+def test_rows_before_a_default_do_not_show_it(spark: SparkSession, catalog: Catalog, shop: str) -> None:
+    orders = f"lakelog.{shop}.orders"
+    own(spark, f"ALTER TABLE {shop}.orders ADD COLUMN z INT")
+    own(spark, f"ALTER TABLE {shop}.orders ALTER COLUMN z SET DEFAULT 7")
+    spark.sql(f"INSERT INTO {orders} (k) VALUES (3)")
+    expected = [(1, None), (2, None), (3, 7)]
+    assert run(spark, f"SELECT k, z FROM {orders}") == expected
+    assert run(spark, f"SELECT k FROM {orders} WHERE z IS NULL") == [(1,), (2,)]
+    read = spark.read.format("lakelog").option("table", f"{shop}.orders").schema(spark.table(orders).schema).load()
+    assert sorted(map(tuple, read.select("k", "z").collect())) == expected
+    own(spark, f"ALTER TABLE {shop}.orders ALTER COLUMN z DROP DEFAULT")
+    spark.sql(f"INSERT INTO {orders} (k) VALUES (4)")
+    assert run(spark, f"SELECT z FROM {orders} WHERE k = 4") == [(None,)]
+
+
+def test_copies_of_a_table_are_those_of_sparks_own_tables(
+    spark: SparkSession, catalog: Catalog, shop: str, defaults: str, tmp_path: Path
+) -> None:
+    name = f"lakelog.{defaults}"
+    spark.sql(f"INSERT INTO {name} (k) VALUES (1)")
+    assert ("must", "bigint", None) in run(spark, f"DESCRIBE TABLE {name}")
+    spark.sql(f"CREATE TABLE lakelog.{shop}.a AS SELECT k, must FROM {name}")
+    spark.table(name).select("k", "must").write.saveAsTable(f"lakelog.{shop}.b")
+    lakelog.spark.save_as_table(spark.table(name).select("k", "must"), f"{shop}.c")
+    for copy in "abc":
+        spark.sql(f"INSERT INTO lakelog.{shop}.{copy} (k) VALUES (2)")
+        assert rows_of(catalog, f"{shop}.{copy}") == [(1, -5), (2, None)]
+    folder = str(tmp_path / "copy")
+    spark.table(name).select("k", "must").write.parquet(folder)
+    assert "DEFAULT" not in spark.read.parquet(folder).schema.json()
+    spark.sql(f"CREATE TABLE {shop}_copy USING parquet AS SELECT k, must FROM {name}")
+    try:
+        spark.sql(f"INSERT INTO {shop}_copy (k) VALUES (2)")
+        # Spark gives a copy in its own catalog the defaults of the columns, as it does for copies of its own tables.
+        assert run(spark, f"SELECT k, must FROM {shop}_copy") == [(1, -5), (2, -5)]
+    finally:
+        spark.sql(f"DROP TABLE {shop}_copy")
+
+
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
@@ -209,6 +292,8 @@ def test_own_statements_and_queries_of_spark(spark: SparkSession, catalog: Catal
     assert own(spark, "DESCRIBE t", database=shop)[0][0] in ("id", "v", "w")
     assert own(spark, f"CALL sys.create_tag('{shop}.t', 'one')") is not None
     assert own(spark, f"SELECT id FROM {shop}.`c$snapshots`") == [(1,)]
+    assert own(spark, f"SELECT s.id FROM {shop}.c$snapshots s WHERE 'c$tags' > ''") == [(1,)]
+    assert len(own(spark, f"EXPLAIN SELECT id FROM lakelog.{shop}.c$snapshots")) == 1
     own(spark, f"INSERT INTO lakelog.{shop}.c SELECT 99")
     own(spark, f"DROP TABLE {shop}.c")
     # Spark's own statements.
@@ -218,8 +303,16 @@ def test_own_statements_and_queries_of_spark(spark: SparkSession, catalog: Catal
 
 
 def test_wrong_statements(spark: SparkSession, catalog: Catalog, shop: str) -> None:
+    spark.range(3).createOrReplaceTempView("a_view")
     wrong: list[tuple[str, type[Exception], str]] = [
         ("", InvalidArgument, "empty|statement"),
+        (
+            f"MERGE INTO {shop}.orders o USING a_view w ON o.k = w.id WHEN MATCHED THEN DELETE",
+            InvalidArgument,
+            r"'a_view' is a temporary view of Spark.*lakelog\.spark\.merge",
+        ),
+        (f"DELETE FROM {shop}.orders WHERE k IN (SELECT id FROM a_view)", InvalidArgument, r"lakelog\.spark\.merge"),
+        (f"DELETE FROM {shop}.orders WHERE k IN (SELECT id FROM no_view)", InvalidArgument, "no current database"),
         ("SHOW TABLES", InvalidArgument, "no current database"),
         (f"INSERT INTO {shop}.orders SELECT 1", InvalidArgument, "returns 1 column for 2"),
         (f"INSERT INTO {shop}.orders (k, zz) SELECT 1, 2", InvalidArgument, "no column 'zz'"),

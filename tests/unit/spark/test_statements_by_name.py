@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakelog.spark.names.statements import is_own, is_query
+from lakelog.spark.names.statements import is_own, is_query, quote_system_names
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,19 @@ def test_statements_of_spark(statement: str) -> None:
 def test_queries(statement: str) -> None:
     assert is_query(statement)
     assert not is_own(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "quoted"),
+    [
+        ("SELECT * FROM shop.o$snapshots s", "SELECT * FROM shop.`o$snapshots` s"),
+        ("FROM lakelog.shop.o$files JOIN o$tags", "FROM lakelog.shop.`o$files` JOIN `o$tags`"),
+        ("SELECT 'it''s a$b', \"a$b\", r'\\', 'a$b'", None),
+        (r"SELECT 'it\'s a$b' FROM `o$files`", None),
+        ("SELECT 1 -- a$b\n/* c$d\n */ FROM x", None),
+        ("SELECT ${v}, $$ a$b $$, $t$ a$b $$ $t$", None),
+        ("-- it's\nSELECT 1 FROM a$b", "-- it's\nSELECT 1 FROM `a$b`"),
+    ],
+)
+def test_names_of_system_tables_are_quoted(statement: str, quoted: str | None) -> None:
+    assert quote_system_names(statement) == (statement if quoted is None else quoted)
