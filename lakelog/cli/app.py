@@ -33,7 +33,7 @@ COMMANDS: Final = {
     "database": "Make, list and drop databases.",
     "table": "Make, list and describe tables, set their options, roll back and drop them.",
     "insert": "Write the rows of files.",
-    "delete": "Delete the rows of a table that fulfil a condition.",
+    "delete": "Delete the rows that fulfil a condition, in one commit.",
     "scan": "Show the rows of a table.",
     "changes": "Show the changes of some snapshots.",
     "tail": "Show a table's changes.",

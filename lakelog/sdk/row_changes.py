@@ -27,10 +27,10 @@ from lakelog.sdk.conditions import to_condition
 from lakelog.storage.write.row_normalizer import KindSource
 from lakelog.writes.commit_options import Guards
 from lakelog.writes.row_changes.assignments import bind_known
-from lakelog.writes.row_changes.clauses import Action, Assignments, Clause, Rows
+from lakelog.writes.row_changes.clauses import Action, Assignments, Clause, RowCounts, Rows
 from lakelog.writes.row_changes.evaluation import Evaluator
 from lakelog.writes.row_changes.expressions import Column
-from lakelog.writes.row_changes.merging import ChangedRows, MergeRun, RowCounts, check_new_keys, show_rows
+from lakelog.writes.row_changes.merging import ChangedRows, MergeRun, check_new_keys, show_rows
 from lakelog.writes.row_changes.plan import (
     OWN_NAMES,
     Names,

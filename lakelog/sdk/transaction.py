@@ -45,7 +45,7 @@ from lakelog.writes.commit_metadata import CommitIdentity, CommitMetadata, name_
 from lakelog.writes.commit_options import NO_GUARDS, Guards
 from lakelog.writes.ingest import to_batches, to_table
 from lakelog.writes.overwrite import StaticPartition, check_dynamic, to_restore, to_static_partition
-from lakelog.writes.row_changes.clauses import Assignments, Clause, check_clauses
+from lakelog.writes.row_changes.clauses import Assignments, Clause, RowCounts, check_clauses
 from lakelog.writes.row_changes.latest_deletes import LatestDeletes, needs_latest
 from lakelog.writes.row_changes.row_removal import KnownRows, check_takes_deletes, remove_matching
 from lakelog.writes.table_write import TableWrite
@@ -53,7 +53,6 @@ from lakelog.writes.write_state import WriteState
 
 if TYPE_CHECKING:
     from lakelog.sdk.row_changes import RowChanges
-    from lakelog.writes.row_changes.merging import RowCounts
 
 
 class Transaction:

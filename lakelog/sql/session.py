@@ -67,7 +67,7 @@ from lakelog.system_tables.metadata.definition import describe_columns
 from lakelog.writes.commit_options import CommitOptions, Guards, read_guards
 from lakelog.writes.ingest import to_batches
 from lakelog.writes.overwrite import to_static_partition
-from lakelog.writes.row_changes.merging import RowCounts
+from lakelog.writes.row_changes.clauses import RowCounts
 
 if TYPE_CHECKING:
     import pandas as pd

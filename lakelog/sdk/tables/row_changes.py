@@ -12,13 +12,12 @@ from lakelog.sdk.tables.handle import TableHandle
 from lakelog.sdk.transaction import Transaction
 from lakelog.writes.commit_options import CommitOptions, read_commit_options
 from lakelog.writes.ingest import to_table
-from lakelog.writes.row_changes.clauses import Assignments, Clause, check_clauses
+from lakelog.writes.row_changes.clauses import Assignments, Clause, RowCounts, check_clauses
 from lakelog.writes.run_again import run_again
 
 if TYPE_CHECKING:
     # It imports sqlglot, which takes longer than all else that a program imports to connect.
     from lakelog.sdk.row_changes import RowChanges
-    from lakelog.writes.row_changes.merging import RowCounts
 
 
 @dataclass(frozen=True)

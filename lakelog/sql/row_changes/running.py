@@ -16,8 +16,7 @@ from lakelog.sql.named_tables import NamedTables
 from lakelog.sql.query.row_selection import QueriedRows
 from lakelog.sql.statements import ChangedTable, Delete, Merge, Truncate, Update
 from lakelog.writes.commit_options import CommitOptions, read_guards
-from lakelog.writes.row_changes.clauses import check_clauses
-from lakelog.writes.row_changes.merging import RowCounts
+from lakelog.writes.row_changes.clauses import RowCounts, check_clauses
 from lakelog.writes.row_changes.plan import SOURCE_NAME, TARGET_NAME, Names
 from lakelog.writes.row_changes.selection import RowSelection
 

@@ -205,3 +205,25 @@ def check_assignments(call: str, values: object) -> Assignments:
 
 def _refuse(message: str) -> InvalidArgument:
     return InvalidArgument(message, reason="MERGE_INVALID", metadata={"field": "clauses"})
+
+
+@dataclass
+class RowCounts:
+    """How many rows a statement has changed.
+
+    Args:
+        updated: Rows with new values.
+        deleted: Rows that are gone.
+        inserted: New rows.
+        upserted: Rows that were written without reading which of them were there.
+    """
+
+    updated: int = 0
+    deleted: int = 0
+    inserted: int = 0
+    upserted: int = 0
+
+    def add(self, action: Action, count: int) -> None:
+        """Counts rows."""
+        name = {Action.UPDATE: "updated", Action.DELETE: "deleted", Action.INSERT: "inserted"}[action]
+        setattr(self, name, getattr(self, name) + count)

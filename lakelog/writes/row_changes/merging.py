@@ -46,28 +46,6 @@ class ChangedRows:
 
 
 @dataclass
-class RowCounts:
-    """How many rows a statement has changed.
-
-    Args:
-        updated: Rows with new values.
-        deleted: Rows that are gone.
-        inserted: New rows.
-        upserted: Rows that were written without reading which of them were there.
-    """
-
-    updated: int = 0
-    deleted: int = 0
-    inserted: int = 0
-    upserted: int = 0
-
-    def add(self, action: Action, count: int) -> None:
-        """Counts rows."""
-        name = {Action.UPDATE: "updated", Action.DELETE: "deleted", Action.INSERT: "inserted"}[action]
-        setattr(self, name, getattr(self, name) + count)
-
-
-@dataclass
 class MergeRun:
     """One run of a merge. For one thread.
 

@@ -12,7 +12,7 @@ from lakelog.sdk.row_changes import RowChanges
 from lakelog.sdk.tables.table import Table
 from lakelog.sql import SqlSession
 from lakelog.sql.query import duckdb_query
-from lakelog.writes.row_changes.merging import RowCounts
+from lakelog.writes.row_changes.clauses import RowCounts
 
 
 @pytest.fixture
