@@ -100,7 +100,7 @@ class Story:
                 self._show_plain_consumer(flights, self._plain)
             with self._step("How soon a row that is written is seen"):
                 self._show_freshness()
-        with self._step("The column that the source has sent since July, which nobody was restarted for"):
+        with self._step("The column that the source has sent since July, without a restart"):
             self._show_late_column(flights)
         with self._step("Reading with the SDK: merged, pruned, filtered"):
             self._read_with_sdk(flights)

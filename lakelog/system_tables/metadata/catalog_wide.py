@@ -182,7 +182,7 @@ _DATABASE: Final = Column("database", TEXT, "The table's database.")
 
 DATABASES: Final = OfCatalog(
     "databases",
-    "The databases: for whoever asks where the bytes are.",
+    "The databases: to see where the bytes are.",
     (
         Column("name", TEXT, "Its name."),
         Column("comment", TEXT, "What it is for; NULL: there is no comment."),

@@ -167,7 +167,7 @@ def _find_due(context: Context, info: TableInfo, buckets: pa.Table) -> pa.Array:
 
 FILES: Final = OfTable(
     "files",
-    "The live data files of a snapshot, in the order of a read: for whoever looks for small files, wide key ranges, or "
+    "The live data files of a snapshot, in the order of a read: to find small files, wide key ranges, or "
     "statistics that exclude nothing. Conditions on `partition`, `bucket` and `level` are part of the request.",
     (
         Column("path", TEXT, "Relative to the table's location."),
@@ -211,7 +211,7 @@ PARTITIONS: Final = OfTable(
 )
 BUCKETS: Final = OfTable(
     "buckets",
-    "Sums over the live files of each bucket, and what compactors have to do: for whoever asks why a read merges much. "
+    "Sums over the live files of each bucket, and what compactors have to do: to see why a read merges much. "
     "Conditions on `partition` and `bucket` are part of the request.",
     (
         _PARTITION,

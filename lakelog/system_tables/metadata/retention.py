@@ -61,7 +61,7 @@ def _read_tags(context: Context, info: TableInfo, wanted: Wanted) -> pa.Table:
 
 CONSUMERS: Final = OfTable(
     "consumers",
-    "Named readers and how far they are: for whoever asks which reader is late, or why snapshots do not expire. Empty "
+    "Named readers and how far they are: to see which reader is late, or why snapshots do not expire. Empty "
     "for a table without consumers.",
     CONSUMER_COLUMNS,
     read=_read_consumers,

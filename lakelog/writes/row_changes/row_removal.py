@@ -71,7 +71,7 @@ class KnownRows:
         if vector_path == file.deletion_vector_path:
             return positions
         if vector_path is not None:
-            # SUBTLE: a rollback may have brought rows back that this vector hid, so that nobody has looked at them.
+            # SUBTLE: a rollback may have brought rows back that this vector hid: they were not looked at.
             return None
         (removed,) = find_removed_rows(store, [file])
         return positions if removed is None else np.setdiff1d(positions, removed, assume_unique=True)

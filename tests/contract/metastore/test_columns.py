@@ -88,7 +88,7 @@ def test_a_comment_of_a_column_is_as_short_as_one_of_a_table(metastore: Metastor
 def test_the_versions_of_a_schema_can_always_be_listed(
     metastore: Metastore, monkeypatch: pytest.MonkeyPatch, limit: str, says: str
 ) -> None:
-    """They are one message, and nobody can make them fewer again."""
+    """They are one message, and nothing makes them fewer again."""
     table = make_table(metastore)
     change = CommentColumn("v", "c" * 1000)
     metastore.alter_columns(table.table_uuid, changes=[change])
