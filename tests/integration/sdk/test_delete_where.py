@@ -1,4 +1,4 @@
-"""Rows deleted by a condition: gone for every read, at once or not at all, whoever else changes the table."""
+"""Rows deleted by a condition: gone for every read, at once or not at all, beside other writers of the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables whose columns were changed, read by Spark: older files show the same as in lakelog, whoever reads them."""
+"""Tables whose columns were changed, read by Spark: older files show the same as in lakelog."""
 
 from __future__ import annotations
 
