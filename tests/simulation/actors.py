@@ -105,6 +105,8 @@ class World:
     """What those found that came to their end."""
     alterations: int = 0
     """Changes of columns that were answered."""
+    writer_pause_s: float = 0.0
+    """How long a writer waits between two batches, at most."""
     emissions: int = 0
     """Changes that compactions told, as often as somebody checked them."""
     compactions: list[tuple[int, int]] = field(default_factory=list)
@@ -180,6 +182,8 @@ def write(world: World, writer: str) -> None:
         _commit_batch(world, table, writer, number)
         world.acknowledged.add((writer, number))
         number += 1
+        if world.writer_pause_s:
+            world.scheduler.sleep(world.scheduler.random.uniform(0, world.writer_pause_s))
 
 
 def _commit_batch(world: World, table: Table, writer: str, number: int) -> None:

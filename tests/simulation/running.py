@@ -78,6 +78,8 @@ def simulate(
         seed, scheduler, store, use_cases, loop, faults, SimulatedStores(scheduler, faults), 6, habits or Habits()
     )
     world.cache_folder, world.late_readers = cache_folder, late_readers
+    # Commits are to come before, between and after changes of columns, and those take their time.
+    world.writer_pause_s = 4.0 if alterers else 0.0
     world.finish(use_cases.catalog.create_database("sim"))
     options = {"bucket": "2"} | (changelog_emission.OPTIONS if emitters else {})
     if log is not None:
