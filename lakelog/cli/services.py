@@ -1,4 +1,4 @@
-"""`lakelog metastore | writer | publisher | compactor | reader`: the services, each by its name.
+"""`lakelog metastore | writer | publisher | compactor | reader | console`: the services, each by its name.
 
 A service is a program of its own, with its own options. The command's process becomes the service, so that signals,
 exit codes and the list of processes are those of the service.
@@ -21,6 +21,7 @@ SERVICES: Final = {
     "publisher": "Publish tables to their logs in Kafka: run.",
     "compactor": "Compact tables, expire snapshots, delete old files: run.",
     "reader": "Serve subscriptions, or run streams from tables to sinks: serve, run, check.",
+    "console": "Serve pages that show what lakelog knows, for a browser: serve.",
 }
 """The help of each service, by its name."""
 

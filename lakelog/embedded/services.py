@@ -16,7 +16,7 @@ def service_module(service: str) -> str:
     """The name by which `python -m` finds a service.
 
     Args:
-        service: `metastore`, `writer`, `compactor` or `reader`.
+        service: `metastore`, `writer`, `compactor`, `reader` or `console`.
 
     Returns:
         `lakelog.services.<service>` in an installation from the wheel. It comes first because a foreign package may
@@ -66,7 +66,7 @@ def service_environment(service: str, environment: Mapping[str, str]) -> dict[st
 def is_serving(target: str) -> bool:
     """Requests a gRPC server's health; False also if there is no answer within a second."""
     # A client of gRPC takes 5 ms of CPU, and a process that waits for a start mostly asks before the server listens.
-    if not _is_listening(target):
+    if not is_listening(target):
         return False
     # Not at the top: a command that becomes a service needs neither.
     import grpc
@@ -80,7 +80,8 @@ def is_serving(target: str) -> bool:
     return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
 
-def _is_listening(target: str) -> bool:
+def is_listening(target: str) -> bool:
+    """Whether anything accepts connections there; False also if there is no answer within a second."""
     host, _, port = target.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=1.0):

@@ -13,14 +13,14 @@ from lakelog.embedded.log_rotation import rotate_logs
 from lakelog.embedded.ports import free_ports
 from lakelog.embedded.postgres import EmbeddedPostgres
 from lakelog.embedded.processes import ManagedProcess
-from lakelog.embedded.services import is_serving, service_command, service_environment
+from lakelog.embedded.services import is_listening, is_serving, service_command, service_environment
 from lakelog.embedded.supervisor import Component, Supervisor
 from lakelog.errors import InternalError, InvalidArgument, NotFound
 
 _MIGRATION_WITHIN_S = 120.0
 """The start of a metastore may bring the tables of a large database up to date."""
 
-_BY_NAME = ("metastore", "compactor", "reader", "publisher")
+_BY_NAME = ("metastore", "compactor", "reader", "publisher", "console")
 
 _BROKERS_VARIABLE = "LAKELOG_KAFKA_BROKERS"
 """The clusters that tables may use, separated by semicolons; commas separate the brokers of one. The metastore reads
@@ -36,12 +36,13 @@ class EmbeddedStack:
     Args:
         folder: The folder for data, warehouse and logs; made if it is missing. The same folder has the same data again.
         services: What runs besides Postgres: `metastore`, and with it `compactor`, `reader`, which reads for
-            subscriptions, and `publisher`, which sends changes to logs. These need no arguments of their own (for
-            others: `add_service`).
+            subscriptions, `publisher`, which sends changes to logs, and `console`, which shows pages. These need no
+            arguments of their own (for others: `add_service`).
         host: The loopback address at which the metastore listens.
         port: The metastore's port there; None: a free one.
         metrics_port: The port of the metastore's metrics; None: a free one.
         reader_port: The port of the reader service, if there is one; None: a free one.
+        console_port: The port of the console, if there is one; None: a free one.
         database_url: Another Postgres, in SQLAlchemy's form; None: one of our own in the folder.
         kafka: Whether a Kafka broker runs as well.
         kafka_port: Its port; None: a free one, the same for each use of this folder.
@@ -62,6 +63,7 @@ class EmbeddedStack:
         port: int | None = None,
         metrics_port: int | None = None,
         reader_port: int | None = None,
+        console_port: int | None = None,
         database_url: str | None = None,
         kafka: bool = False,
         kafka_port: int | None = None,
@@ -73,7 +75,7 @@ class EmbeddedStack:
         if unknown:
             raise InvalidArgument(
                 f"services: {unknown[0]!r} cannot be started by its name alone; possible are 'metastore', "
-                "'compactor', 'reader' and 'publisher'. Others need arguments: start the stack without them and use "
+                "'compactor', 'reader', 'publisher' and 'console'. Others need arguments: start the stack without them and use "
                 "add_service.",
                 metadata={"field": "services", "value": unknown[0]},
             )
@@ -101,11 +103,13 @@ class EmbeddedStack:
         self._with_compactor = "compactor" in services
         self._with_reader = "reader" in services
         self._with_publisher = "publisher" in services
-        free = free_ports(3)
+        self._with_console = "console" in services
+        free = free_ports(4)
         self.host = host
         self.port = port or free[0]
         self.metrics_port = metrics_port or free[1]
         self._reader_port = reader_port or free[2]
+        self._console_port = console_port or free[3]
         self._components: dict[str, _Part] = {}
         self._supervisor = Supervisor([])
 
@@ -123,14 +127,19 @@ class EmbeddedStack:
     @property
     def target(self) -> str:
         """The metastore's address, for `lakelog.connect`; the same after restarts."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return self._loopback(self.port)
 
     @property
     def reader_target(self) -> str:
         """The reader service's address, for `lakelog.connect(reader=...)`; empty: there is none."""
         if not self._with_reader:
             return ""
-        return f"[{self.host}]:{self._reader_port}" if ":" in self.host else f"{self.host}:{self._reader_port}"
+        return self._loopback(self._reader_port)
+
+    @property
+    def console_url(self) -> str:
+        """The address of the console's first page; empty: there is none."""
+        return f"http://{self._loopback(self._console_port)}/" if self._with_console else ""
 
     @property
     def database_url(self) -> str:
@@ -195,6 +204,14 @@ class EmbeddedStack:
                     ["serve", "--listen", self.reader_target, "--insecure-dev"],
                     environment={"LAKELOG_TARGET": self.target},
                     is_ready=lambda: is_serving(self.reader_target),
+                )
+            if self._with_console:
+                listen = self._loopback(self._console_port)
+                self.add_service(
+                    "console",
+                    ["serve", "--listen", listen, "--insecure-dev"],
+                    environment={"LAKELOG_TARGET": self.target},
+                    is_ready=lambda: is_listening(listen),
                 )
         except BaseException:
             self.stop()
@@ -288,6 +305,9 @@ class EmbeddedStack:
     def last_log_lines(self, name: str, count: int = 20) -> list[str]:
         """The last lines of a component's log, oldest first; NotFound for an unknown name."""
         return self._part(name).last_log_lines(count)
+
+    def _loopback(self, port: int) -> str:
+        return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
 
     def _make_kafka(self, port: int | None) -> EmbeddedKafka:
         log = self.folder / "logs" / "kafka.log"

@@ -23,9 +23,9 @@ HEALTH_PORT_HELP: Final = (
 )
 
 
-def listen_setting(variable: str, default_port: int) -> Any:
+def listen_setting(variable: str, default_port: int, what: str = "the gRPC server") -> Any:
     """Where the server listens; port 0 for a free one."""
-    what = f"host:port of the gRPC server; default 127.0.0.1:{default_port}; port 0: a free one."
+    what = f"host:port of {what}; default 127.0.0.1:{default_port}; port 0: a free one."
     return setting(lambda values: _read_listen(values, default_port), Argument("listen", variable, what))
 
 

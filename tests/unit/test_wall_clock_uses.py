@@ -10,7 +10,7 @@ import pytest
 from tests.support.repository import ROOT
 
 READS = re.compile(r"\btime\.(time|time_ns)\(|\b(datetime|date)\.(now|utcnow|today)\(|\bfrom time import")
-PRODUCT = ("lakelog", "metastore", "compactor", "reader", "writer")
+PRODUCT = ("lakelog", "metastore", "compactor", "reader", "writer", "console")
 
 USES = {
     "lakelog/clock.py": "the clock itself",

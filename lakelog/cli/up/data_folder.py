@@ -99,6 +99,11 @@ def wait_for_port(host: str, port: int, *, patient: bool, option: str = "--port"
         time.sleep(0.1)
 
 
+def choose_port(host: str, port: int) -> int | None:
+    """The port if it is free, else None, which stands for any free one."""
+    return None if _try_port(host, port, "") else port
+
+
 def _try_port(host: str, port: int, option: str) -> LakelogError | None:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

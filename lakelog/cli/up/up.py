@@ -24,7 +24,7 @@ from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.output.printer import Printer
 from lakelog.cli.output.text import clean_text, format_time
 from lakelog.cli.up.broker_probe import check_brokers
-from lakelog.cli.up.data_folder import DataFolder, remove_ready_file, wait_for_port, write_ready_file
+from lakelog.cli.up.data_folder import DataFolder, choose_port, remove_ready_file, wait_for_port, write_ready_file
 from lakelog.cli.up.kafka_choice import DEFAULT_KAFKA_PORT, choose_kafka
 from lakelog.client.connection.target import DEFAULT_PORT, Target
 from lakelog.errors import InvalidArgument, NotFound
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lakelog.embedded.stack import EmbeddedStack
 
 _LONGEST_WORDS: Final = 300
+DEFAULT_CONSOLE_PORT: Final = 7480
 _PIPELINE_SUFFIXES: Final = (".yaml", ".yml")
 _FINAL_CODES: Final = {
     0: "it has read all that was there.",
@@ -110,6 +111,10 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 )
 @click.option("--no-compactor", is_flag=True, help="Start no compactor: nothing is compacted, and nothing expires.")
 @click.option("--reader", is_flag=True, help="Run the reader service, too: subscriptions without access to the files.")
+@click.option("--no-console", is_flag=True, help="Start no console: there are no pages for a browser.")
+@click.option(
+    "--console-port", type=Whole(1, 65535), help=f"Its port.  [default: {DEFAULT_CONSOLE_PORT}, or a free one]"
+)
 @click.option("--kafka", is_flag=True, help="Run a Kafka broker, too, and a publisher: for tables with a log.")
 @click.option("--kafka-port", type=Whole(1, 65535), help=f"The broker's port.  [default: {DEFAULT_KAFKA_PORT}]")
 @click.option("--kafka-bootstrap-servers", metavar="HOST:PORT,...", help="Use your own Kafka instead.")
@@ -135,6 +140,8 @@ def up(
     pipelines: tuple[Path, ...],
     no_compactor: bool,
     reader: bool,
+    no_console: bool,
+    console_port: int | None,
     kafka: bool,
     kafka_port: int | None,
     kafka_bootstrap_servers: str | None,
@@ -142,7 +149,7 @@ def up(
 ) -> ExitCode:
     """Run lakelog on this machine until Ctrl-C.
 
-    It starts Postgres, the metastore, a compactor, a writer for each pipeline, and what options name. It restarts
+    It starts Postgres, the metastore, a compactor, the console, a writer for each pipeline, and what options name. It restarts
     what dies, unless that cannot help. The data stays in DIR, and the next `lakelog up` uses it again. Logs are in
     DIR/logs; large ones are split into parts.
     """
@@ -177,6 +184,8 @@ def up(
         wait_for_port(host, port, patient=was_killed)
         if metrics_port is not None:
             wait_for_port(host, metrics_port, patient=was_killed, option="--metrics-port")
+        if console_port is not None:
+            wait_for_port(host, console_port, patient=was_killed, option="--console-port")
         if kafka_choice.port is not None:
             wait_for_port("127.0.0.1", kafka_choice.port, patient=was_killed, option="--kafka-port")
         from lakelog.embedded.stack import EmbeddedStack
@@ -184,6 +193,7 @@ def up(
         wanted = {
             "compactor": not no_compactor,
             "reader": reader,
+            "console": not no_console,
             "publisher": kafka_choice.port is not None or kafka_choice.servers is not None,
         }
         services = ["metastore", *(service for service, is_wanted in wanted.items() if is_wanted)]
@@ -193,6 +203,7 @@ def up(
             host=host,
             port=port,
             metrics_port=metrics_port,
+            console_port=console_port or choose_port(host, DEFAULT_CONSOLE_PORT),
             database_url=database_url,
             kafka=kafka_choice.port is not None,
             kafka_port=kafka_choice.port,
@@ -310,6 +321,7 @@ def _facts(stack: EmbeddedStack, own_postgres: bool, files: Sequence[Path]) -> d
         "pid": os.getpid(),
         "target": stack.target,
         "reader": stack.reader_target or None,
+        "console": stack.console_url or None,
         "kafka": stack.kafka or None,
         "metrics_url": f"http://{stack.target.rpartition(':')[0]}:{stack.metrics_port}/metrics",
         "data": str(stack.folder),
@@ -377,6 +389,7 @@ class _Events:
         lines = [
             "",
             f"  Metastore  {target}  (no TLS, this machine only)",
+            *([f"  Console    {facts['console']}"] if facts["console"] else []),
             f"  Metrics    {facts['metrics_url']}",
             f"  Postgres   {postgres}",
             f"  Tables     {facts['warehouse']}",

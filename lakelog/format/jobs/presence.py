@@ -11,6 +11,7 @@ WRITER: Final = "writer"
 PUBLISHER: Final = "publisher"
 COMPACTOR: Final = "compactor"
 READER: Final = "reader"
+CONSOLE: Final = "console"
 """The kinds of our services. On the wire a kind is text, so that an old client can show a new kind."""
 
 MAX_WORK: Final = 16
@@ -83,7 +84,7 @@ class Service:
     """A service process that reports, or did so recently.
 
     Args:
-        kind: `metastore`, `writer`, `publisher`, `compactor` or `reader`.
+        kind: `metastore`, `writer`, `publisher`, `compactor`, `reader` or `console`.
         instance_id: This process: 32 lower-case hexadecimal digits, new at each start.
         host: The machine's name.
         pid: The process's number on that machine.

@@ -1,0 +1,1 @@
+"""The console: what lakelog knows, as pages for people."""

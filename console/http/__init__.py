@@ -1,0 +1,1 @@
+"""HTTP: routes, callers, security, rendering and live updates."""

@@ -1,0 +1,166 @@
+"""Pages as HTML and JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+import lakelog
+from lakelog.cli.output.text import clean_text, format_age, format_bytes, format_count, format_time, plural
+from lakelog.errors import NotFound
+
+from ..pages.page import Listing, Page
+
+_ROOT: Final = Path(__file__).parents[1]
+STATIC: Final = _ROOT / "static"
+
+LONGEST_CELL: Final = 400
+"""Characters of a value in a table; the JSON has all of them."""
+
+AREAS: Final = (
+    ("overview", "/", "Overview", "o"),
+    ("tables", "/tables", "Tables", "t"),
+    ("streams", "/streams", "Streams and logs", "s"),
+    ("pipelines", "/pipelines", "Pipelines", "p"),
+    ("jobs", "/jobs", "Jobs", "j"),
+    ("grants", "/grants", "Grants", "g"),
+    ("query", "/query", "Query", "q"),
+    ("settings", "/settings", "Health and settings", "h"),
+)
+"""The navigation: name, address, title, and the key that follows `g` on a keyboard."""
+
+_GOOD: Final = frozenset({"running", "done", "present", "serving", "ok", "published", "leased"})
+_BAD: Final = frozenset({"failed", "gone", "error", "critical", "not serving", "unreachable", "abandoned"})
+_WARN: Final = frozenset(
+    {"silent", "resting", "warning", "starting", "draining", "waiting", "late", "expired", "stopped"}
+)
+
+
+class Rendering:
+    """Makes HTML of pages.
+
+    Args:
+        is_read_only: Whether no page offers an action.
+    """
+
+    def __init__(self, *, is_read_only: bool) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(_ROOT / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters.update(
+            show=show,
+            badge=_badge,
+            age=lambda value: "" if value is None else format_age(value),
+            bytes=format_bytes,
+            count=format_count,
+            time=format_time,
+            plural=plural,
+            shorten=shorten,
+        )
+        self._environment.tests["listing"] = lambda value: isinstance(value, Listing)
+        self._environment.globals.update(
+            areas=AREAS, version=lakelog.__version__, is_read_only=is_read_only, static=_static_address
+        )
+
+    def html(self, page: Page, *, caller: bool, message: str, address: str, is_live: bool) -> str:
+        """A page as HTML.
+
+        Args:
+            page: The page.
+            caller: Whether somebody is signed in.
+            message: A sentence about what was done before; empty: none.
+            address: Path and query, for its JSON and its live updates.
+            is_live: Whether it updates itself.
+        """
+        return self._environment.get_template(page.template).render(
+            page=page, **page.parts, **page.extra, caller=caller, message=message, address=address, is_live=is_live
+        )
+
+
+def to_json(page: Page, part: str | None) -> bytes:
+    """The parts of a page as JSON, or the rows or facts of one.
+
+    Raises:
+        NotFound: The page has no such part.
+    """
+    if part is not None:
+        if part not in page.parts:
+            raise NotFound(f"This page has no part {part[:100]!r}; it has {', '.join(page.parts)}.")
+        found: Any = _plain(page.parts[part])
+    else:
+        found = {name: _plain(value) for name, value in page.parts.items()}
+    return json.dumps(found, ensure_ascii=False, indent=2, default=str).encode()
+
+
+def show(value: Any, kind: str) -> str | Markup:
+    """A value as HTML; whatever it is, what it contains is text."""
+    if value is None:
+        return Markup('<span class="none" title="NULL">–</span>')
+    match kind:
+        case "count":
+            return format_count(int(value))
+        case "bytes":
+            return Markup('<span title="{} bytes">{}</span>').format(f"{int(value):,}", format_bytes(int(value)))
+        case "time":
+            text = format_time(int(value))
+            return Markup('<time datetime="{}">{}</time>').format(text, text.replace("T", " ")[:19])
+        case "age":
+            return format_age(int(value))
+        case "flag":
+            return "yes" if value else "no"
+        case "state":
+            return _badge(str(value))
+        case "code":
+            return Markup("<code>{}</code>").format(shorten(str(value)))
+        case "json":
+            return Markup("<code>{}</code>").format(shorten(json.dumps(_plain(value), ensure_ascii=False, default=str)))
+    return shorten(str(value))
+
+
+def shorten(text: str, longest: int = LONGEST_CELL) -> str:
+    """A text without control characters, cut in the middle if it is long."""
+    cleaned = clean_text(text[: 2 * longest])
+    return cleaned if len(cleaned) <= longest else f"{cleaned[: longest - 20]} … ({len(text):,} characters)"
+
+
+def _badge(state: str) -> Markup:
+    word = state.lower()
+    kind = "good" if word in _GOOD else "bad" if word in _BAD else "warn" if word in _WARN else "plain"
+    # A shape beside the colour: not everyone sees colours.
+    shape = {"good": "●", "bad": "✕", "warn": "▲", "plain": "○"}[kind]
+    return Markup('<span class="badge {}"><span aria-hidden="true">{}</span> {}</span>').format(
+        kind, shape, shorten(state)
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Listing):
+        return [{key: _plain(each) for key, each in row.items() if key != "_links"} for row in value.rows]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return value
+
+
+_digests: dict[str, str] = {}
+
+
+def _static_address(name: str) -> str:
+    """The address of a file; it changes with the file, so that browsers may keep it."""
+    if name not in _digests:
+        _digests[name] = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+    return f"/static/{name}?{_digests[name]}"

@@ -1,0 +1,1 @@
+"""The pages: each function loads what a page shows. Synchronous; they run in worker threads."""

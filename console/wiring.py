@@ -1,0 +1,163 @@
+"""Which concrete classes the console uses; this is its construction in one place."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+import uvicorn
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+from starlette.routing import Route
+
+import lakelog
+from lakelog.clock import SystemClock
+from lakelog.errors import InvalidArgument
+from lakelog.format.jobs.presence import CONSOLE, ServiceState
+from lakelog.serving.http_endpoint import open_beside
+from lakelog.serving.logging_setup import Logger
+from lakelog.serving.presence import Activity, make_presence
+
+from .config import Config
+from .http.app import PageRoute, Site, make_app
+from .http.callers import Callers, connect_as
+from .http.live import LivePages
+from .http.rendering import Rendering
+from .http.security import Security
+from .http.sign_in import sign_in_routes
+from .metrics import Metrics
+from .pages.page import PageSettings
+from .routes import PAGES
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to us: streams of open pages end first."""
+
+    def install_signal_handlers(self) -> None:
+        """Installs none."""
+
+
+def make_site(config: Config, registry: CollectorRegistry, log: Logger) -> Site:
+    """What answers requests."""
+    clock = SystemClock()
+    own_token = config.connect.token if config.shares_own_token else None
+    return Site(
+        callers=Callers(partial(connect_as, config.connect), own_token, clock),
+        settings=PageSettings(config.connect.target, config.actions, config.max_query_rows, config.query_seconds),
+        rendering=Rendering(is_read_only=not config.actions),
+        clock=clock,
+        metrics=Metrics(registry),
+        log=log,
+        is_https=config.is_https,
+    )
+
+
+def make_console(site: Site, config: Config, pages: Sequence[PageRoute] = PAGES) -> tuple[Security, LivePages]:
+    """The application, and its live pages."""
+    live = LivePages(site, [each for each in pages if each.is_live], config.max_live_pages)
+    more = [Route("/live", live.answer), *sign_in_routes(site)]
+    return make_app(site, pages, more, config.hosts), live
+
+
+async def serve(config: Config, log: Logger) -> None:
+    """Serves pages until SIGTERM or SIGINT, then drains; a second signal ends the process at once.
+
+    Raises:
+        InvalidArgument: A port is taken, no metastore is given, or a file cannot be used.
+    """
+    registry = CollectorRegistry()
+    for collector in (ProcessCollector, PlatformCollector):
+        collector(registry=registry)
+    site = make_site(config, registry, log)
+    app, live = make_console(site, config)
+    listening = _listen(config)
+    port = listening.getsockname()[1]
+    server = _Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            timeout_graceful_shutdown=max(1, round(config.grace_s)),
+            ssl_certfile=config.tls.certificate if config.tls else None,
+            ssl_keyfile=config.tls.key if config.tls else None,
+        )
+    )
+    signalled = _catch_signals()
+    http = open_beside(config.listen.host, config.metrics_port, registry, lambda: not signalled.is_set())
+    own = connect_as(config.connect, config.connect.token)
+
+    def observe() -> Activity:
+        state = ServiceState.DRAINING if signalled.is_set() else ServiceState.RUNNING
+        return Activity(state, [_address(config, port), f"live pages: {live.count}"])
+
+    presence = make_presence(
+        CONSOLE, own.metastore, observe, log, host=config.listen.host, port=None if http is None else http.port
+    )
+    try:
+        if http is not None:
+            http.start()
+        presence.start()
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.01)
+        _say_ready(config, port, log)
+        await signalled.wait()
+        live.end()
+        server.should_exit = True
+        await serving
+    finally:
+        await asyncio.to_thread(presence.close)
+        await asyncio.to_thread(site.callers.close)
+        own.close()
+        if http is not None:
+            http.stop()
+    log.info("stopped")
+
+
+def _address(config: Config, port: int) -> str:
+    host = f"[{config.listen.host}]" if ":" in config.listen.host else config.listen.host
+    return f"{'https' if config.tls else 'http'}://{host}:{port}/"
+
+
+def _say_ready(config: Config, port: int, log: Logger) -> None:
+    if config.insecure_dev:
+        log.warning("INSECURE: plaintext for development, on loopback only")
+    sys.stdout.write(f"console ready on {_address(config, port)} (lakelog {lakelog.__version__})\n")
+    sys.stdout.flush()
+
+
+def _listen(config: Config) -> socket.socket:
+    host, port = config.listen.host, config.listen.port
+    try:
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=256
+        )
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise InvalidArgument(
+            f"Cannot listen on {host}:{port}: {reason}. Stop what listens there, or choose another address with "
+            "--listen.",
+            metadata={"field": "listen"},
+        ) from error
+
+
+def _catch_signals() -> asyncio.Event:
+    signalled = asyncio.Event()
+
+    def on_signal(number: int) -> None:
+        if signalled.is_set():
+            # A second signal ends the process at once.
+            os._exit(128 + number)
+        signalled.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, on_signal, int(number))
+    return signalled
