@@ -75,8 +75,8 @@ class EmbeddedStack:
         if unknown:
             raise InvalidArgument(
                 f"services: {unknown[0]!r} cannot be started by its name alone; possible are 'metastore', "
-                "'compactor', 'reader', 'publisher' and 'console'. Others need arguments: start the stack without them and use "
-                "add_service.",
+                "'compactor', 'reader', 'publisher' and 'console'. Others need arguments: start the stack without them "
+                "and use add_service.",
                 metadata={"field": "services", "value": unknown[0]},
             )
         needy = [service for service in services if service != "metastore"]

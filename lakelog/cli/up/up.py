@@ -149,9 +149,9 @@ def up(
 ) -> ExitCode:
     """Run lakelog on this machine until Ctrl-C.
 
-    It starts Postgres, the metastore, a compactor, the console, a writer for each pipeline, and what options name. It restarts
-    what dies, unless that cannot help. The data stays in DIR, and the next `lakelog up` uses it again. Logs are in
-    DIR/logs; large ones are split into parts.
+    It starts Postgres, the metastore, a compactor, the console, a writer for each pipeline, and what options name. It
+    restarts what dies, unless that cannot help. The data stays in DIR, and the next `lakelog up` uses it again. Logs
+    are in DIR/logs; large ones are split into parts.
     """
     if not Target(host, port).is_loopback:
         raise InvalidArgument(
