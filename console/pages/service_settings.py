@@ -41,7 +41,7 @@ def service_settings(request: PageRequest) -> Page:
             "max_query_rows": settings.max_query_rows,
             "query_seconds": settings.query_seconds,
         },
-        "caller": {
+        "you": {
             "names": sorted(set(own.column("principal").to_pylist())),
             "reads_everything": has_role(metastore),
             "is_admin": is_admin(metastore),
