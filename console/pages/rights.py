@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -30,12 +29,12 @@ def may_write(catalog: Catalog, table_uuid: str) -> bool:
     with _lock:
         known = _known.setdefault(catalog, {})
         until_s, may = known.get(table_uuid, (0.0, False))
-    if time.monotonic() >= until_s:
+    if catalog.context.clock.monotonic_s() >= until_s:
         may = _may(lambda: catalog.metastore.list_expired_files(table_uuid, 1))
         with _lock:
             while len(known) >= _MOST_KNOWN:
                 known.pop(next(iter(known)))
-            known[table_uuid] = (time.monotonic() + _KNOWN_S, may)
+            known[table_uuid] = (catalog.context.clock.monotonic_s() + _KNOWN_S, may)
     return may
 
 
