@@ -51,6 +51,7 @@ from .tables.dropped import DroppedTables
 from .tables.partitions import PartitionRules
 from .tables.table_files import TableFiles
 from .waiting_work.measuring import WorkMeasuring
+from .waiting_work.overview import Overviews
 
 PLANNERS: Final[tuple[WorkPlanner, ...]] = (
     plan_compactions,
@@ -114,6 +115,7 @@ class UseCases:
         self.due_work = DueWork(store, clock, planners, self._jobs_due)
         self.work_measuring = WorkMeasuring(store, clock, metrics)
         self.watches.listeners.append(lambda _announced: self.work_measuring.touch())
+        self.overviews = Overviews(store)
         self.jobs = Jobs(store, clock, self.watches, limits, self.due_work.touch, self.work_measuring.touch)
         self.dedicated = DedicatedPlanning(store, self.due_work, self.jobs.due)
         self.cleaning = Cleaning(store, self.jobs.due)
