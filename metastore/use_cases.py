@@ -115,7 +115,6 @@ class UseCases:
         self.due_work = DueWork(store, clock, planners, self._jobs_due)
         self.work_measuring = WorkMeasuring(store, clock, metrics)
         self.watches.listeners.append(lambda _announced: self.work_measuring.touch())
-        self.overviews = Overviews(store)
         self.jobs = Jobs(store, clock, self.watches, limits, self.due_work.touch, self.work_measuring.touch)
         self.dedicated = DedicatedPlanning(store, self.due_work, self.jobs.due)
         self.cleaning = Cleaning(store, self.jobs.due)
@@ -162,6 +161,7 @@ class UseCases:
         self.expiry = Expiry(store, self.packer, self.jobs.due)
         self.snapshot_leases = SnapshotLeases(store)
         self.overdue = Overdue(store, metrics)
+        self.overviews = Overviews(store, lambda: self.overdue.latest)
         self.services = Services(store, limits)
         self.vending = Vending(store, clock, vend, vended)
 

@@ -13,6 +13,7 @@ from lakelog.format.jobs.waiting_work import ConsumerLag, ConsumerLags, FailedJo
 from lakelog.format.jobs.work import LeaseGrant, Pipeline
 from lakelog.rpc.files import from_proto_data_file, to_proto_data_file
 from lakelog.rpc.messages import build, refusal
+from lakelog.rpc.retention import from_proto_overdue, to_proto_overdue
 from lakelog.rpc.translation import Translation, translate_enum
 from lakelog.rpc.v1 import due_work_pb2, jobs_pb2, presence_pb2, snapshots_pb2
 
@@ -128,4 +129,8 @@ _WORK: Final = Translation(
     },
 )
 
-OVERVIEW: Final = Translation(Overview, due_work_pb2.GetOverviewResponse, fields={"work": _WORK.both})
+OVERVIEW: Final = Translation(
+    Overview,
+    due_work_pb2.GetOverviewResponse,
+    fields={"work": _WORK.both, "overdue": (to_proto_overdue, from_proto_overdue)},
+)

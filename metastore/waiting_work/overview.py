@@ -1,22 +1,31 @@
-"""The overview: sums over all tables, and the last measurement of what waits."""
+"""The overview: sums over all tables, and what was measured last of what waits and of what is retained for too long."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from lakelog.format.jobs.overview import Overview
+from lakelog.format.jobs.overview import MAX_OVERDUE, Overview
+from lakelog.format.retention.expiry import OverdueSnapshots
 
 from ..store.transaction import Store, Transaction, run_transaction
 
 
 class Overviews:
-    """The use case of the overview. It measures nothing: `measuring` does so in the background."""
+    """The use case of the overview. It measures nothing: steps beside the requests do.
 
-    def __init__(self, store: Store) -> None:
+    Args:
+        store: Where everything is.
+        find_overdue: What was found last of overdue snapshots, the oldest first.
+    """
+
+    def __init__(self, store: Store, find_overdue: Callable[[], Sequence[OverdueSnapshots]]) -> None:
         self._store = store
+        self._find_overdue = find_overdue
 
     async def get_overview(self) -> Overview:
-        return await run_transaction(self._store, _load)
+        found = await run_transaction(self._store, _load)
+        return replace(found, overdue=tuple(self._find_overdue()[:MAX_OVERDUE]))
 
 
 async def _load(tx: Transaction) -> Overview:

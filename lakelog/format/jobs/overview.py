@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from lakelog.format.jobs.waiting_work import WaitingWork
+from lakelog.format.retention.expiry import OverdueSnapshots
+
+MAX_OVERDUE: Final = 50
+"""Overdue snapshots that an overview names."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,8 @@ class Overview:
         work: What waits. A caller without a role sees no numbers of jobs, and of logs, consumers and failed jobs only
             those of its tables that are among the worst of all. None: nothing has been measured yet.
         work_age_ms: How long ago that was measured.
+        overdue: Snapshots that would have expired without what retains them, the oldest first; at most `MAX_OVERDUE`.
+            The metastore that answers looks for them once a minute.
     """
 
     database_count: int
@@ -37,3 +44,4 @@ class Overview:
     now_ms: int
     work: WaitingWork | None = None
     work_age_ms: int = 0
+    overdue: tuple[OverdueSnapshots, ...] = ()

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from lakelog.rpc.v1 import retention_pb2 as _retention_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -186,6 +187,7 @@ class GetOverviewResponse(_message.Message):
     NOW_MS_FIELD_NUMBER: _builtins.int
     WORK_FIELD_NUMBER: _builtins.int
     WORK_AGE_MS_FIELD_NUMBER: _builtins.int
+    OVERDUE_FIELD_NUMBER: _builtins.int
     database_count: _builtins.int
     """How many databases there are."""
     table_count: _builtins.int
@@ -208,6 +210,12 @@ class GetOverviewResponse(_message.Message):
     def work(self) -> Global___WaitingWork:
         """What waits; absent: nothing has been measured yet."""
 
+    @_builtins.property
+    def overdue(self) -> _containers.RepeatedCompositeFieldContainer[_retention_pb2.OverdueSnapshots]:
+        """Snapshots that would have expired without what retains them, the oldest first; at most 50. The metastore that answers looks for them
+        once a minute.
+        """
+
     def __init__(
         self,
         *,
@@ -221,10 +229,11 @@ class GetOverviewResponse(_message.Message):
         now_ms: _builtins.int = ...,
         work: Global___WaitingWork | None = ...,
         work_age_ms: _builtins.int = ...,
+        overdue: _abc.Iterable[_retention_pb2.OverdueSnapshots] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["work", b"work"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["committed_at_ms", b"committed_at_ms", "database_count", b"database_count", "now_ms", b"now_ms", "snapshot_count", b"snapshot_count", "table_count", b"table_count", "total_bytes", b"total_bytes", "total_files", b"total_files", "total_rows", b"total_rows", "work", b"work", "work_age_ms", b"work_age_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["committed_at_ms", b"committed_at_ms", "database_count", b"database_count", "now_ms", b"now_ms", "overdue", b"overdue", "snapshot_count", b"snapshot_count", "table_count", b"table_count", "total_bytes", b"total_bytes", "total_files", b"total_files", "total_rows", b"total_rows", "work", b"work", "work_age_ms", b"work_age_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,19 +21,23 @@ def show_overview(response: Any, sums: Overview, held: HeldGrants) -> Any:
         sums: Those over the caller's tables.
         held: Its grants.
     """
-    found = OVERVIEW.from_proto(response)
-    if found.work is None:
-        return OVERVIEW.to_proto(sums)
-    return OVERVIEW.to_proto(replace(sums, work=_show_work(found.work, held), work_age_ms=found.work_age_ms))
-
-
-def _show_work(work: WaitingWork, held: HeldGrants) -> WaitingWork:
-    """Without numbers of jobs; logs and consumers as if there were only those that are named and that it may see."""
 
     def may_see(table: str) -> bool:
         database, _, name = table.partition(".")
         return held.may_see(database, name)
 
+    found = OVERVIEW.from_proto(response)
+    shown = replace(
+        sums,
+        work=None if found.work is None else _show_work(found.work, may_see),
+        work_age_ms=found.work_age_ms,
+        overdue=tuple(each for each in found.overdue if may_see(each.table)),
+    )
+    return OVERVIEW.to_proto(shown)
+
+
+def _show_work(work: WaitingWork, may_see: Callable[[str], bool]) -> WaitingWork:
+    """Without numbers of jobs; logs and consumers as if there were only those that are named and that it may see."""
     logs = tuple(lag for lag in work.logs.named if may_see(lag.table))
     return WaitingWork(
         failed_jobs=tuple(job for job in work.failed_jobs if may_see(job.table)),

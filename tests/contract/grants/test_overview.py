@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 
 from lakelog.format.jobs.waiting_work import ConsumerLag, ConsumerLags, FailedJob, LogLag, LogLags, WaitingWork
+from lakelog.format.retention.expiry import OverdueSnapshots, SnapshotLease, SnapshotLeaseKind
 from lakelog.format.tables.grant import GrantLevel
 from lakelog.rpc.job import OVERVIEW
 from lakelog.serving.access import Role
@@ -62,11 +63,13 @@ def test_what_is_named_belongs_to_tables_that_the_caller_may_read(world: World) 
             ConsumerLags("read", 1, 50, 500, (ConsumerLag("other.orders", "c", 3, 8, None),)),
         ),
     )
+    lease = SnapshotLease(SnapshotLeaseKind.CONSUMER, "c", 1)
+    overdue = tuple(OverdueSnapshots(table, lease, 4, 5) for table in tables)
     sums = world.root.get_overview()
     held = HeldGrants(
         (HeldGrant("sales", "", "", GrantLevel.READER), HeldGrant("shop", "1" * 32, "orders", GrantLevel.READER))
     )
-    response = OVERVIEW.to_proto(type(sums)(7, 7, 7, 7, 7, 7, 7, 7, work, 40))
+    response = OVERVIEW.to_proto(type(sums)(7, 7, 7, 7, 7, 7, 7, 7, work, 40, overdue))
     found = OVERVIEW.from_proto(show_overview(response, sums, held))
     assert (found.table_count, found.work_age_ms) == (sums.table_count, 40)
     assert found.work is not None
@@ -77,3 +80,4 @@ def test_what_is_named_belongs_to_tables_that_the_caller_may_read(world: World) 
     assert (lags.state, lags.count, lags.most_snapshots, lags.longest_ms) == ("silent", 2, 3, 8)
     assert tuple(lag.table for lag in lags.named) == mine
     assert not found.work.queues
+    assert tuple(each.table for each in found.overdue) == mine
