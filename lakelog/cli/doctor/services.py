@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -56,7 +56,7 @@ def check_token(situation: Situation) -> Finding:
     except PermissionDenied as error:
         return fail(error.message, "Give a token by LAKELOG_TOKEN, --token-file or a catalog file.")
     if role != "user":
-        may = {"admin": "everything", "writer": "read and write all tables", "reader": "read all tables"}[role]
+        may = {"admin": "do everything", "writer": "read and write all tables", "reader": "read all tables"}[role]
         return fine(f"This caller has the role {role}: it may {may}.")
     grants = metastore.list_grants()
     if not grants:
@@ -80,8 +80,7 @@ def find_role(metastore: Metastore) -> str:
     return "reader" if _is_allowed(metastore.describe_queue) else "user"
 
 
-def _is_allowed(request: object) -> bool:
-    assert callable(request)
+def _is_allowed(request: Callable[[], object]) -> bool:
     try:
         request()
     except InvalidArgument:
