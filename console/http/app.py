@@ -171,7 +171,7 @@ class Site:
             caller=TOKEN_COOKIE in request.cookies,
             message=message,
             address=address,
-            is_live=is_live,
+            is_live=is_live and page.is_live,
         )
         response = HTMLResponse(text, status)
         if message:

@@ -67,6 +67,8 @@ class Rendering:
             time=format_time,
             plural=plural,
             shorten=shorten,
+            clean=clean_text,
+            clean_lines=lambda text: "\n".join(clean_text(line) for line in text.split("\n")),
         )
         self._environment.tests["listing"] = lambda value: isinstance(value, Listing)
         self._environment.globals.update(
