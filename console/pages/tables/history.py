@@ -11,7 +11,7 @@ from lakelog.sdk.tables.table import Table
 from ..page import PAGE_ROWS, Column, Listing, Page, PageRequest, table_address
 from .first import COLUMNS
 from .numbers import NumberField, read_number
-from .opened import UUID, open_table, table_page
+from .opened import open_table, table_page
 from .rows import to_rows
 from .schema_changes import Columns, list_changes, say_changes
 
@@ -29,7 +29,7 @@ def history(request: PageRequest) -> Page:
     table = opened.table
     versions = load_versions(table)
     newest = max(versions)
-    first, last = read_number(request, "from", _NUMBER), read_number(request, "to", _NUMBER)
+    first, last = read_number(request.query.get("from"), _NUMBER), read_number(request.query.get("to"), _NUMBER)
     after = last.value if last.value is not None else newest
     before = first.value if first.value is not None else max(after - 1, 0)
     parts: dict[str, Any] = {"versions": _list_versions(request, table, versions)}
@@ -62,7 +62,7 @@ def _check_version(table: Table, versions: dict[int, Columns], wanted: int) -> N
 
 def _list_versions(request: PageRequest, table: Table, versions: dict[int, Columns]) -> Listing:
     ids = sorted(versions, reverse=True)
-    until = read_number(request, "after", _NUMBER).value
+    until = read_number(request.query.get("after"), _NUMBER).value
     left = [each for each in ids if until is None or each < until]
     rows = [
         {
@@ -74,5 +74,5 @@ def _list_versions(request: PageRequest, table: Table, versions: dict[int, Colum
         for each in left[:PAGE_ROWS]
     ]
     more = len(left) > PAGE_ROWS
-    next_query = request.with_query(**{"after": left[PAGE_ROWS - 1], UUID: table.uuid}) if more else None
+    next_query = request.with_query(after=left[PAGE_ROWS - 1], of=table.uuid) if more else None
     return Listing("versions", "Versions of the schema", _VERSIONS, rows, next_query=next_query)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..page import PageRequest
-
 _MOST: Final = 2**62
 """Numbers of snapshots and the like have 63 bits."""
 
@@ -41,9 +39,9 @@ class Number:
     problem: str = ""
 
 
-def read_number(request: PageRequest, key: str, field: NumberField) -> Number:
-    """Reads a parameter of the address."""
-    text = request.query.get(key, "").strip()
+def read_number(typed: str | None, field: NumberField) -> Number:
+    """Reads a part of an address; None: it is not there."""
+    text = (typed or "").strip()
     if not text:
         return Number()
     if text.isascii() and text.isdigit() and field.least <= int(text[:20]) < _MOST:

@@ -83,9 +83,7 @@ def _read(table: Table, condition: str) -> Listing:
         notes.append("There are more, but these are many bytes or took long.")
     if len(table.schema.names) > len(names):
         notes.append(f"The first {len(names)} of {len(table.schema.names)} columns.")
-    return Listing(
-        "rows", "Rows", columns, to_value_rows(found, columns), _say_none(condition), note=" ".join(notes)
-    )
+    return Listing("rows", "Rows", columns, to_value_rows(found, columns), _say_none(condition), note=" ".join(notes))
 
 
 def _read_some(scan: Scan) -> tuple[list[pa.RecordBatch], bool]:
@@ -107,8 +105,8 @@ def _check_size(scan: Scan) -> None:
     size_bytes = sum(file.size_bytes for file in scan.files)
     if size_bytes > _MOST_SEARCHED_BYTES:
         raise InvalidArgument(
-            f"This leaves {plural(len(scan.files), 'file')} of {format_bytes(size_bytes)} to search, and a page reads at "
-            f"most {format_bytes(_MOST_SEARCHED_BYTES)}. Narrow it by a partition or a key, or use: lakelog scan "
+            f"This leaves {plural(len(scan.files), 'file')} of {format_bytes(size_bytes)} to search, and a page reads "
+            f"at most {format_bytes(_MOST_SEARCHED_BYTES)}. Narrow it by a partition or a key, or use: lakelog scan "
             f"{scan.table_name} --filter ...",
             metadata={"field": "filter"},
         )
