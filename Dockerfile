@@ -1,5 +1,5 @@
 # The images of lakelog, a target each: docker build --target metastore --tag lakelog/metastore:0.1.0 .
-# Targets: metastore, publisher, compactor, reader, writer, spark (streams, compactions on Spark, executors), cli; and
+# Targets: metastore, publisher, compactor, reader, console, writer, spark (streams, compactions on Spark, executors), cli; and
 # `sbom`, whose files list what is in each of them: docker build --target sbom --output type=local,dest=sbom .
 #
 # Packages are those of requirements.lock, with its hashes; each image has only what k8s/images/<target>.txt names and what
@@ -43,6 +43,10 @@ FROM packages AS reader-packages
 RUN "$UV" pip install --constraints requirements.lock -r images/reader.txt \
  && python images/sbom.py lakelog/reader 0.1.0 /opt/venv/sbom.json
 
+FROM packages AS console-packages
+RUN "$UV" pip install --constraints requirements.lock -r images/console.txt \
+ && python images/sbom.py lakelog/console 0.1.0 /opt/venv/sbom.json
+
 FROM packages AS spark-packages
 # PySpark is a source distribution: what builds it comes from the lock too.
 RUN "$UV" pip install --constraints requirements.lock --build-constraints requirements.lock -r images/spark.txt \
@@ -57,6 +61,7 @@ COPY --from=metastore-packages /opt/venv/sbom.json /metastore.json
 COPY --from=publisher-packages /opt/venv/sbom.json /publisher.json
 COPY --from=compactor-packages /opt/venv/sbom.json /compactor.json
 COPY --from=reader-packages /opt/venv/sbom.json /reader.json
+COPY --from=console-packages /opt/venv/sbom.json /console.json
 COPY --from=spark-packages /opt/venv/sbom.json /spark.json
 COPY --from=cli-packages /opt/venv/sbom.json /cli.json
 
@@ -67,6 +72,7 @@ COPY metastore/ metastore/
 COPY writer/ writer/
 COPY compactor/ compactor/
 COPY reader/ reader/
+COPY console/ console/
 # Folders of a checkout may be closed to other users.
 RUN python -m compileall -q --invalidation-mode unchecked-hash . \
  && chmod -R a+rX .
@@ -99,6 +105,13 @@ COPY --from=code /opt/lakelog/lakelog lakelog
 COPY --from=code /opt/lakelog/reader reader
 USER 10001:10001
 CMD ["python", "-m", "reader", "serve"]
+
+FROM python AS console
+COPY --from=console-packages /opt/venv /opt/venv
+COPY --from=code /opt/lakelog/lakelog lakelog
+COPY --from=code /opt/lakelog/console console
+USER 10001:10001
+CMD ["python", "-m", "console", "serve"]
 
 FROM python AS with-spark
 COPY --from=spark-packages /opt/venv /opt/venv

@@ -5,31 +5,23 @@ from __future__ import annotations
 from typing import Final
 
 from .http.app import PageRoute
+from .pages.grants import grants
+from .pages.jobs import jobs
 from .pages.overview import overview
-from .pages.tables.files import file, files
-from .pages.tables.first import table
-from .pages.tables.history import history
-from .pages.tables.jobs import jobs
-from .pages.tables.log import log
-from .pages.tables.names import databases, search, tables
-from .pages.tables.snapshot import snapshot
-from .pages.tables.snapshots import snapshots
-from .pages.tables.streams import streams
-
-_TABLE: Final = "/tables/{database}/{table}"
+from .pages.pipelines import pipeline, pipelines
+from .pages.query import query
+from .pages.service_settings import service_settings
+from .pages.streams import streams
+from .table_routes import TABLE_PAGES
 
 PAGES: Final = (
     PageRoute("/", overview),
-    PageRoute("/tables", databases),
-    PageRoute("/tables/{database}", tables, is_live=False),
-    PageRoute("/search", search, is_live=False),
-    PageRoute(_TABLE, table),
-    PageRoute(f"{_TABLE}/history", history),
-    PageRoute(f"{_TABLE}/snapshots", snapshots),
-    PageRoute(f"{_TABLE}/snapshots/{{snapshot}}", snapshot),
-    PageRoute(f"{_TABLE}/files", files),
-    PageRoute(f"{_TABLE}/files/one", file),
-    PageRoute(f"{_TABLE}/log", log),
-    PageRoute(f"{_TABLE}/streams", streams),
-    PageRoute(f"{_TABLE}/jobs", jobs),
+    *TABLE_PAGES,
+    PageRoute("/streams", streams),
+    PageRoute("/pipelines", pipelines),
+    PageRoute("/pipelines/{name:path}", pipeline),
+    PageRoute("/jobs", jobs),
+    PageRoute("/grants", grants),
+    PageRoute("/query", query, is_live=False),
+    PageRoute("/settings", service_settings),
 )

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 from starlette.routing import Route
 
 import lakelog
+from lakelog.client.connection.target import parse_target
 from lakelog.clock import SystemClock
 from lakelog.errors import InvalidArgument
 from lakelog.format.jobs.presence import CONSOLE, ServiceState
@@ -93,6 +94,8 @@ async def serve(config: Config, log: Logger) -> None:
     signalled = _catch_signals()
     http = open_beside(config.listen.host, config.metrics_port, registry, lambda: not signalled.is_set())
     own = connect_as(config.connect, config.connect.token)
+    # Without a token only a metastore for development takes reports.
+    may_report = config.connect.token is not None or parse_target(config.connect.target).is_loopback
 
     def observe() -> Activity:
         state = ServiceState.DRAINING if signalled.is_set() else ServiceState.RUNNING
@@ -104,7 +107,8 @@ async def serve(config: Config, log: Logger) -> None:
     try:
         if http is not None:
             http.start()
-        presence.start()
+        if may_report:
+            presence.start()
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         while not server.started and not serving.done():
             await asyncio.sleep(0.01)

@@ -20,7 +20,10 @@ import lakelog  # noqa: E402
 import lakelog.spark  # noqa: E402
 from dev.pages import write_or_check  # noqa: E402
 from lakelog import errors, results, testing  # noqa: E402
+from lakelog.format.jobs import waiting_work  # noqa: E402
+from lakelog.format.jobs.overview import Overview  # noqa: E402
 from lakelog.format.jobs.presence import Liveness, Service, ServiceState  # noqa: E402
+from lakelog.format.jobs.queue import JobQueue  # noqa: E402
 from lakelog.reads.scan import Scan  # noqa: E402
 from lakelog.reads.streams.batch import StreamBatch  # noqa: E402
 from lakelog.reads.streams.consumers import Consumers  # noqa: E402
@@ -85,6 +88,8 @@ def render_page() -> str:
     parts.append("\n## Services\n")
     parts.append(_render_class(Service, level=3))
     parts.extend(_render_enum(kind, level=3) for kind in (Liveness, ServiceState))
+    parts.append("\n## Overview\n")
+    parts.extend(_render_class(kind, level=3) for kind in (Overview, *_public_classes(waiting_work), JobQueue))
     parts.append("\n## lakelog.spark\n")
     parts.extend(
         _render_function(f"lakelog.spark.{name}", getattr(lakelog.spark, name), level=3)

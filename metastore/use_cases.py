@@ -51,6 +51,7 @@ from .tables.dropped import DroppedTables
 from .tables.partitions import PartitionRules
 from .tables.table_files import TableFiles
 from .waiting_work.measuring import WorkMeasuring
+from .waiting_work.overview import Overviews
 
 PLANNERS: Final[tuple[WorkPlanner, ...]] = (
     plan_compactions,
@@ -160,6 +161,7 @@ class UseCases:
         self.expiry = Expiry(store, self.packer, self.jobs.due)
         self.snapshot_leases = SnapshotLeases(store)
         self.overdue = Overdue(store, metrics)
+        self.overviews = Overviews(store, lambda: self.overdue.latest)
         self.services = Services(store, limits)
         self.vending = Vending(store, clock, vend, vended)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import mimetypes
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Final, TypeAlias
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import anyio.to_thread
 from anyio import CapacityLimiter
@@ -35,9 +36,10 @@ from lakelog.privacy.redaction import blot_out
 from lakelog.serving.logging_setup import Logger
 
 from ..metrics import Metrics
-from ..pages.page import Page, PageRequest, PageSettings, Redirect
+from ..pages.page import FORM_TOKEN, Page, PageRequest, PageSettings, Redirect
 from .callers import TOKEN_COOKIE, Callers
-from .rendering import Rendering, read_static, to_json
+from .once import Once
+from .rendering import Rendering, read_static, to_csv, to_json
 from .security import Security
 
 PageFunction: TypeAlias = Callable[[PageRequest], Page | Redirect]
@@ -47,6 +49,8 @@ MESSAGE_COOKIE: Final = "lakelog_message"
 
 _THREADS: Final = 16
 """Pages that wait for the metastore or files at once; further ones wait for these."""
+
+_DOWNLOAD: Final = {"Content-Disposition": 'attachment; filename="lakelog.csv"'}
 
 _STATUSES: Final[Sequence[tuple[type[LakelogError], HTTPStatus]]] = (
     (InvalidArgument, HTTPStatus.BAD_REQUEST),
@@ -109,6 +113,7 @@ class Site:
 
     def __post_init__(self) -> None:
         self._threads = CapacityLimiter(_THREADS)
+        self._once = Once()
 
     def token_of(self, request: Request) -> str | None:
         """The caller's token, from the header or the cookie."""
@@ -149,23 +154,35 @@ class Site:
             raise PermissionDenied("This console only shows: its operator has not switched actions on (--actions).")
         async with request.form(max_files=0, max_fields=100) as form:
             fields = {key: value for key, value in form.items() if isinstance(value, str)}
-        return self.show(await self.load(route.act, request, fields), request, is_live=False)
+        if not route.is_action:
+            return self.show(await self.load(route.act, request, fields), request, is_live=False)
+        if not fields.get(FORM_TOKEN):
+            raise InvalidArgument("The form has no token: open its page, and send it from there.")
+        # A form that was changed after it was sent is another one.
+        key = (Callers.key(self.token_of(request)), request.url.path, tuple(sorted(fields.items())))
+        done = await self._once.run(key, partial(self.load, route.act, request, fields))
+        return self.show(done, request, is_live=False)
 
-    def show(self, page: Page | Redirect, request: Request, *, is_live: bool, status: int = 200) -> Response:
-        """A page as HTML or JSON, or the way to another one."""
+    def show(self, page: Page | Redirect, request: Request, *, is_live: bool) -> Response:
+        """A page as HTML, JSON or CSV, or the way to another one."""
         if isinstance(page, Redirect):
             redirect = RedirectResponse(page.address, HTTPStatus.SEE_OTHER)
             if page.message:
                 self.set_cookie(redirect, MESSAGE_COOKIE, quote(page.message[:1000]), max_age=60)
             return redirect
-        if request.query_params.get("as") == "json":
-            body = to_json(page, request.query_params.get("part"))
-            return Response(body, status, media_type="application/json")
+        status = page.status
+        form, part = request.query_params.get("as"), request.query_params.get("part")
+        if form == "csv" and status < HTTPStatus.BAD_REQUEST:
+            return Response(to_csv(page, part), status, media_type="text/csv", headers=_DOWNLOAD)
+        if form in ("json", "csv"):
+            # What failed has no rows.
+            failed = status >= HTTPStatus.BAD_REQUEST
+            return Response(to_json(page, None if failed else part), status, media_type="application/json")
         return self.html(page, request, is_live=is_live, status=status)
 
     def html(self, page: Page, request: Request, *, is_live: bool, status: int = 200) -> Response:
         """A page as HTML."""
-        message = request.cookies.get(MESSAGE_COOKIE, "")
+        message = unquote(request.cookies.get(MESSAGE_COOKIE, ""))
         address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         text = self.rendering.html(
             page,
@@ -181,7 +198,7 @@ class Site:
 
     def explain(self, error: LakelogError, request: Request) -> Response:
         """An error as a page that says what it is and what to do."""
-        if error.reason == UNAUTHENTICATED and request.query_params.get("as") != "json":
+        if error.reason == UNAUTHENTICATED and request.query_params.get("as") not in ("json", "csv"):
             here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
             return RedirectResponse(f"/sign-in?to={quote(here, safe='')}", HTTPStatus.SEE_OTHER)
         status = next((code for kind, code in _STATUSES if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -191,13 +208,12 @@ class Site:
             self.log.error("a page failed", path=request.url.path, error=blot_out(str(error)), exc_info=error)
         page = Page(
             "error.html",
-            {503: "The metastore does not answer", 404: "Not found", 403: "Not allowed"}.get(
-                status, "This did not work"
-            ),
+            _TITLES.get(status, "This did not work"),
             {"error": {"kind": type(error).__name__, "message": blot_out(error.message), "metadata": error.metadata}},
             extra={"is_away": status == HTTPStatus.SERVICE_UNAVAILABLE},
+            status=status,
         )
-        response = self.show(page, request, is_live=status == HTTPStatus.SERVICE_UNAVAILABLE, status=status)
+        response = self.show(page, request, is_live=status == HTTPStatus.SERVICE_UNAVAILABLE)
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             response.headers["Retry-After"] = "5"
         return response
@@ -228,8 +244,9 @@ def make_app(site: Site, pages: Sequence[PageRoute], more: Sequence[Route], host
             "This did not work",
             {"error": {"kind": "InternalError", "message": "The console failed; its log says why.", "metadata": {}}},
             extra={"is_away": False},
+            status=HTTPStatus.INTERNAL_SERVER_ERROR,
         )
-        return site.show(page, request, is_live=False, status=HTTPStatus.INTERNAL_SERVER_ERROR)
+        return site.show(page, request, is_live=False)
 
     routes = [_route(site, each) for each in pages]
     app = Starlette(

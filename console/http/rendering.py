@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -104,6 +106,30 @@ def to_json(page: Page, part: str | None) -> bytes:
     else:
         found = {name: _plain(value) for name, value in page.parts.items()}
     return json.dumps(found, ensure_ascii=False, indent=2, default=str).encode()
+
+
+def to_csv(page: Page, part: str | None) -> bytes:
+    """The rows of a listing as CSV, with its columns' keys as the first line; values as they are in JSON.
+
+    Raises:
+        NotFound: The page has no such listing.
+    """
+    found = page.parts.get(part or "")
+    if not isinstance(found, Listing):
+        listings = ", ".join(name for name, each in page.parts.items() if isinstance(each, Listing)) or "none"
+        raise NotFound(f"This page has no listing {(part or '')[:100]!r}; it has {listings}.")
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow([column.key for column in found.columns])
+    writer.writerows([_to_cell(row.get(column.key)) for column in found.columns] for row in found.rows)
+    return text.getvalue().encode()
+
+
+def _to_cell(value: Any) -> Any:
+    """NULL is an empty cell, and what has parts is JSON."""
+    if isinstance(value, (Mapping, list, tuple)):
+        return json.dumps(_plain(value), ensure_ascii=False, default=str)
+    return value
 
 
 def show(value: Any, kind: str) -> str | Markup:

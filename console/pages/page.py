@@ -1,7 +1,7 @@
 """What a page is: a title, a template, and its parts, which are also its JSON.
 
-A part is a `Listing`, facts by name, or a text. Templates show parts; `?as=json` returns them all, and
-`?as=json&part=NAME` one of them.
+A part is a `Listing`, facts by name, or a text. Templates show parts; `?as=json` returns them all, `?as=json&part=NAME`
+one of them, and `?as=csv&part=NAME` the rows of a listing.
 """
 
 from __future__ import annotations
@@ -9,17 +9,22 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote, urlencode
 
 from lakelog.clock import Clock
 from lakelog.sdk.catalog import Catalog
 
-Kind: TypeAlias = Literal["text", "code", "count", "bytes", "time", "age", "state", "link", "flag", "json"]
+Kind: TypeAlias = Literal["text", "code", "number", "count", "bytes", "time", "age", "state", "link", "flag", "json"]
 """How a value is shown. `time` and `age` are milliseconds, since 1970 and of a span; `state` gets a badge."""
 
 PAGE_ROWS: Final = 100
 """Rows of a listing on one page."""
+
+
+FORM_TOKEN: Final = "form_token"
+"""The field of a form that tells a second click on its button from another form."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,9 @@ class PageRequest:
     def with_query(self, **changes: str | int | None) -> str:
         """The query of this address with other values; None takes one out."""
         merged: dict[str, Any] = {**self.query, **changes}
-        return urlencode({key: value for key, value in merged.items() if value is not None and key != "as"})
+        return urlencode(
+            {key: value for key, value in merged.items() if value is not None and key not in ("as", "part")}
+        )
 
 
 @dataclass(frozen=True)
@@ -124,6 +131,7 @@ class Page:
         watch: A part of a query that an open page adds when it updates itself: it names what the page shows, so that
             the page can say that another thing has its name by then.
         is_live: Whether an open page updates itself, if its route allows that.
+        status: The status of the answer.
     """
 
     template: str
@@ -134,6 +142,7 @@ class Page:
     extra: Mapping[str, Any] = field(default_factory=dict)
     watch: str = ""
     is_live: bool = True
+    status: HTTPStatus = HTTPStatus.OK
 
 
 @dataclass(frozen=True)

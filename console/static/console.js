@@ -64,6 +64,10 @@
   window.addEventListener("pagehide", close);
   window.addEventListener("pageshow", open);
 
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.dataset?.submit === "ctrl-enter") event.target.form.requestSubmit();
+  });
+
   let before = "";
   document.addEventListener("keydown", (event) => {
     const target = event.target;

@@ -35,7 +35,7 @@ _ETC: Final = (
 )
 
 
-_OF_LAKELOG: Final = ("metastore", "writer", "publisher", "compactor", "reader", "spark", "cli")
+_OF_LAKELOG: Final = ("metastore", "writer", "publisher", "compactor", "reader", "console", "spark", "cli")
 
 _STOP_SIGNALS: Final = {"postgres": signal.SIGINT}
 """Where the image names another signal than SIGTERM. Postgres waits for its clients at SIGTERM."""

@@ -56,6 +56,7 @@ _FOLDERS: Final = {
     "up": "up",
     "table": "commands.tables",
     "files": "commands.tables",
+    **dict.fromkeys(("status",), "commands.health"),
     **dict.fromkeys(("grant", "revoke", "grants"), "commands.access"),
     **dict.fromkeys(("insert", "delete", "scan", "changes", "tail", "sql"), "commands.rows"),
 }

@@ -1,4 +1,4 @@
-"""Jobs, leases, pipelines, the presence of services, and attached changelogs, on the wire."""
+"""Jobs, leases, pipelines, presence of services, attached changelogs, waiting work and the overview, on the wire."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from typing import Final
 
 from lakelog.format.commit.attachment import AttachRequest, AttachResult, SnapshotChangelog
 from lakelog.format.jobs.job import Job, JobState
+from lakelog.format.jobs.overview import Overview
 from lakelog.format.jobs.presence import Service, ServiceReport, ServiceState
+from lakelog.format.jobs.queue import JobQueue
+from lakelog.format.jobs.waiting_work import ConsumerLag, ConsumerLags, FailedJob, LogLag, LogLags, WaitingWork
 from lakelog.format.jobs.work import LeaseGrant, Pipeline
 from lakelog.rpc.files import from_proto_data_file, to_proto_data_file
 from lakelog.rpc.messages import build, refusal
+from lakelog.rpc.retention import from_proto_overdue, to_proto_overdue
 from lakelog.rpc.translation import Translation, translate_enum
-from lakelog.rpc.v1 import jobs_pb2, presence_pb2, snapshots_pb2
+from lakelog.rpc.v1 import due_work_pb2, jobs_pb2, presence_pb2, snapshots_pb2
 
 to_proto_job_state, from_proto_job_state = translate_enum(
     {
@@ -103,3 +107,30 @@ def from_proto_service_report(message: presence_pb2.ReportPresenceRequest) -> Se
 to_proto_service, from_proto_service = Translation(
     Service, presence_pb2.Service, fields={"state": (_to_proto_service_state, _from_proto_service_state)}
 ).both
+
+JOB_QUEUE: Final = Translation(JobQueue, due_work_pb2.JobQueue)
+
+_LOGS: Final = Translation(
+    LogLags, due_work_pb2.LogLags, fields={"named": Translation(LogLag, due_work_pb2.LogLag).both}
+)
+
+_CONSUMERS: Final = Translation(
+    ConsumerLags, due_work_pb2.ConsumerLags, fields={"named": Translation(ConsumerLag, due_work_pb2.ConsumerLag).both}
+)
+
+_WORK: Final = Translation(
+    WaitingWork,
+    due_work_pb2.WaitingWork,
+    fields={
+        "queues": JOB_QUEUE.both,
+        "failed_jobs": Translation(FailedJob, due_work_pb2.FailedJob).both,
+        "logs": _LOGS.both,
+        "consumers": _CONSUMERS.both,
+    },
+)
+
+OVERVIEW: Final = Translation(
+    Overview,
+    due_work_pb2.GetOverviewResponse,
+    fields={"work": _WORK.both, "overdue": (to_proto_overdue, from_proto_overdue)},
+)

@@ -20,7 +20,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescri
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from lakelog.format.jobs.queue import JobQueue, PlannedTable
+from lakelog.format.jobs.queue import PlannedTable
 from lakelog.format.tables.credentials import StoreCredentials
 from lakelog.rpc import commit, job, retention, schema, table, table_files
 from lakelog.rpc.messages import build, refusal
@@ -87,7 +87,8 @@ _TRANSLATIONS: Final[Mapping[Descriptor, tuple[Translate, Translate]]] = {
         (jobs_pb2.Job, (job.to_proto_job, job.from_proto_job)),
         (jobs_pb2.Pipeline, (job.to_proto_pipeline, job.from_proto_pipeline)),
         (jobs_pb2.AcquireLeaseResponse, (job.to_proto_lease_grant, job.from_proto_lease_grant)),
-        (due_work_pb2.JobQueue, Translation(JobQueue, due_work_pb2.JobQueue).both),
+        (due_work_pb2.JobQueue, job.JOB_QUEUE.both),
+        (due_work_pb2.GetOverviewResponse, job.OVERVIEW.both),
         (due_work_pb2.PlanCompactionsResponse, Translation(PlannedTable, due_work_pb2.PlanCompactionsResponse).both),
         (consumers_pb2.Consumer, (retention.to_proto_consumer, retention.from_proto_consumer)),
         (consumers_pb2.ConsumerPosition, (retention.to_proto_position, retention.from_proto_position)),

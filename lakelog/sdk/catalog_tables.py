@@ -11,6 +11,7 @@ from lakelog.annotations import Condition, OptionValue, Parameters, SchemaLike, 
 from lakelog.arguments import check_flag, check_text, parse_table_name, to_list, to_option_texts, to_schema, to_texts
 from lakelog.context import Context
 from lakelog.errors import InvalidArgument, NotFound
+from lakelog.format.jobs.overview import Overview
 from lakelog.format.jobs.presence import Service
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.defaults import with_defaults
@@ -284,6 +285,14 @@ class CatalogTables:
             The processes, ordered by kind, host, start and instance.
         """
         return self.metastore.list_services()
+
+    def overview(self) -> Overview:
+        """Returns sums over the tables that this caller may read, and what waits: jobs, logs and consumers.
+
+        It costs the metastore a few milliseconds with thousands of tables. What waits is measured about every ten
+        seconds; `work_age_ms` says how long ago. `lakelog status` lists what is wrong.
+        """
+        return self.metastore.get_overview()
 
     # Transactions
 

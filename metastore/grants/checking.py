@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakelog.clock import Clock
+from lakelog.format.jobs.overview import Overview
 from lakelog.format.tables.grant import GrantLevel
 
 from ..store.transaction import Store, Transaction, run_transaction
@@ -166,6 +167,15 @@ class GrantChecks:
             for uuid, head in heads.items():
                 sizes.setdefault(tables[uuid], []).append(head.total_bytes)
         return sizes
+
+    async def sum_tables(self, held: HeldGrants) -> Overview:
+        """Sums over the live tables that a caller may read.
+
+        Raises:
+            Unavailable: The store is lost.
+        """
+        uuids = sorted({each.table_uuid for each in held.grants if each.name})
+        return await run_transaction(self._store, lambda tx: tx.sum_tables(sorted(held.databases), uuids))
 
     def _is_fresh(self, loaded_at_s: float) -> bool:
         return self._clock.monotonic_s() - loaded_at_s < MAX_AGE_S

@@ -8,6 +8,7 @@ from dataclasses import replace
 from lakelog.clock import Clock
 from lakelog.format.commit.epochs import EPOCH_STEP, make_epoch
 from lakelog.format.commit.facts import TableHead
+from lakelog.format.jobs.overview import Overview
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types.schema import TableSchema
 
@@ -48,6 +49,25 @@ class MemoryCatalog(CatalogTransaction):
             DatabaseInfo(name, self._state.databases[name], len(found), min(sum(found), MAX_INT64))
             for name, found in sorted(sizes.items())
         ]
+
+    async def sum_tables(self, databases: Sequence[str] | None = None, table_uuids: Sequence[str] = ()) -> Overview:
+        tables = [
+            table
+            for table in self._live()
+            if databases is None or table.new.name.database in databases or table.new.table_uuid in table_uuids
+        ]
+        named = set(self._state.databases if databases is None else databases)
+        newest = [table.snapshots[-1] for table in tables if table.snapshots]
+        return Overview(
+            database_count=len(named | {table.new.name.database for table in tables}),
+            table_count=len(tables),
+            snapshot_count=sum(each.snapshot_id for each in newest),
+            total_rows=min(sum(each.total_rows for each in newest), MAX_INT64),
+            total_files=sum(each.total_files for each in newest),
+            total_bytes=min(sum(each.total_bytes for each in newest), MAX_INT64),
+            committed_at_ms=max((each.committed_at_ms for each in newest), default=0),
+            now_ms=self._clock.now_ms(),
+        )
 
     async def delete_database(self, name: str) -> None:
         self._journal.pop(self._state.databases, name)

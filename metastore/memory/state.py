@@ -9,6 +9,7 @@ from lakelog.format.commit.request import BucketRef
 from lakelog.format.compaction.commit_count import CommitsSinceFull
 from lakelog.format.jobs.job import Job
 from lakelog.format.jobs.presence import ServiceReport
+from lakelog.format.jobs.waiting_work import WaitingWork
 from lakelog.format.jobs.work import Pipeline
 from lakelog.format.log.state import SnapshotOffsets
 from lakelog.format.retention.consumer import Consumer
@@ -24,7 +25,6 @@ from ..store.logs import LogTopic
 from ..store.publishing import Published
 from ..store.records import NewChunk, NewTable
 from ..store.retention import ExpiryState
-from ..store.waiting_work import WaitingWork
 
 
 @dataclass

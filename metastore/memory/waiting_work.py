@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lakelog.format.jobs.job import JobState
+from lakelog.format.jobs.waiting_work import (
+    ConsumerLag,
+    ConsumerLags,
+    ConsumerState,
+    FailedJob,
+    LogLag,
+    LogLags,
+    WaitingWork,
+)
 from lakelog.format.retention.consumer import SERVED_BY, Consumer
 from lakelog.format.tables.snapshot import SnapshotKind
 
@@ -11,14 +21,9 @@ from ..store.logs import LogTopic, TopicLife
 from ..store.waiting_work import (
     MAX_COUNTED_SNAPSHOTS,
     MAX_NAMED,
+    MAX_PROBLEM_CHARACTERS,
     SILENT_MS,
-    ConsumerLag,
-    ConsumerLags,
-    ConsumerState,
-    LogLag,
-    LogLags,
     MeasuredWork,
-    WaitingWork,
     WaitingWorkTransaction,
 )
 from .logs import MemoryLogs
@@ -39,6 +44,21 @@ class MemoryWaitingWork(MemoryLogs, WaitingWorkTransaction):
 
     async def put_measured_work(self, took_ms: int, work: WaitingWork) -> None:
         self._journal.set(self._state, "measured_work", StoredWork(self._clock.now_ms(), took_ms, work))
+
+    async def list_failed_jobs(self) -> list[FailedJob]:
+        names = {table.table_id: str(table.new.name) for table in self._live()}
+        failed = [
+            FailedJob(
+                each.job.job_id,
+                names[each.table_id],
+                each.job.kind,
+                each.job.reason[:MAX_PROBLEM_CHARACTERS],
+                max(self._clock.now_ms() - each.job.updated_at_ms, 0),
+            )
+            for each in self._state.jobs.values()
+            if each.job.state is JobState.FAILED and each.table_id in names
+        ]
+        return sorted(failed, key=lambda job: (job.failed_ms, -job.job_id))[:MAX_NAMED]
 
     async def measure_logs(self) -> LogLags:
         lags = [self._find_log_lag(topic) for topic, _ in await self.list_log_topics()]
@@ -67,10 +87,9 @@ class MemoryWaitingWork(MemoryLogs, WaitingWorkTransaction):
         if published is not None and published.generation != topic.generation:
             published = None
         done = topic.starts_after if published is None else published.snapshot_id
-        has_problem = bool(
-            topic.problem or topic.life is not TopicLife.LIVE or (published is not None and published.problem)
-        )
-        return LogLag(str(table.new.name), *self._find_lag(table, done), has_problem)
+        problem = topic.problem or ("" if published is None else published.problem)
+        has_problem = bool(problem) or topic.life is not TopicLife.LIVE
+        return LogLag(str(table.new.name), *self._find_lag(table, done), has_problem, problem[:MAX_PROBLEM_CHARACTERS])
 
     def _find_consumer_lag(self, table: StoredTable, consumer: Consumer, done: int) -> ConsumerLag:
         snapshots, behind_ms = self._find_lag(table, done)

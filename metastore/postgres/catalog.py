@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lakelog.format.commit.epochs import EPOCH_STEP
+from lakelog.format.jobs.overview import Overview
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types.schema import TableSchema
 
+from ..store.limits import MAX_INT64
 from ..store.records import NewTable, TableRecord
 from ..store.transaction import CatalogTransaction
 from .connection import arrays
@@ -53,6 +55,24 @@ SELECT d.name, d.comment, count(t.table_id), least(coalesce(sum(h.total_bytes), 
 FROM database d LEFT JOIN catalog_table t ON t.database = d.name AND t.dropped_at_ms IS NULL
 LEFT JOIN table_head h ON h.table_id = t.table_id
 GROUP BY d.name, d.comment ORDER BY d.name
+"""
+
+
+def _sum(column: str) -> str:
+    return f"least(coalesce(sum(h.{column}), 0), {MAX_INT64})::bigint"
+
+
+_SUMS: Final = f"""
+count(*), {_sum("latest_snapshot_id")}, {_sum("total_rows")}, {_sum("total_files")}, {_sum("total_bytes")},
+    coalesce(max(h.committed_at_ms), 0), {NOW_MS}
+FROM catalog_table t JOIN table_head h ON h.table_id = t.table_id WHERE t.dropped_at_ms IS NULL
+"""
+
+_SUM_ALL: Final = f"SELECT (SELECT count(*) FROM database), {_SUMS}"
+
+_SUM_SOME: Final = f"""
+SELECT cardinality(%s::text[]) + count(DISTINCT t.database) FILTER (WHERE t.database <> ALL(%s::text[])), {_SUMS}
+    AND (t.database = ANY(%s::text[]) OR t.table_uuid = ANY(%s::uuid[]))
 """
 
 _DELETE_DATABASE: Final = "DELETE FROM database WHERE name = %s"
@@ -131,6 +151,14 @@ class PostgresCatalog(InSession, CatalogTransaction):
 
     async def list_databases(self) -> list[DatabaseInfo]:
         return [DatabaseInfo(*row) for row in await self._session.read(_LIST_DATABASES)]
+
+    async def sum_tables(self, databases: Sequence[str] | None = None, table_uuids: Sequence[str] = ()) -> Overview:
+        if databases is None:
+            (row,) = await self._session.read(_SUM_ALL)
+        else:
+            names = arrays.texts(databases)
+            (row,) = await self._session.read(_SUM_SOME, (names, names, names, arrays.words(table_uuids)))
+        return Overview(*row)
 
     async def delete_database(self, name: str) -> None:
         await self._session.write_all([Statement(sql, (name,)) for sql in (_DELETE_DATABASE, _DELETE_GRANTS, _ORPHAN)])

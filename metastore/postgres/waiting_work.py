@@ -7,24 +7,21 @@ import json
 from typing import Any, Final
 
 from lakelog.format.jobs.queue import JobQueue
+from lakelog.format.jobs.waiting_work import ConsumerLag, ConsumerLags, FailedJob, LogLag, LogLags, WaitingWork
 from lakelog.format.retention.consumer import SERVED_BY
 
 from ..store.waiting_work import (
     MAX_COUNTED_SNAPSHOTS,
     MAX_NAMED,
+    MAX_PROBLEM_CHARACTERS,
     SILENT_MS,
-    ConsumerLag,
-    ConsumerLags,
-    LogLag,
-    LogLags,
     MeasuredWork,
-    WaitingWork,
     WaitingWorkTransaction,
 )
 from .catalog import NOW_MS
 from .connection.session import InSession, Row
 
-_FORM: Final = 1
+_FORM: Final = 2
 """Rises when `WaitingWork` changes its fields: metastores of two versions do not read each other's measurements."""
 
 _FIND: Final = f"SELECT {NOW_MS} - measured_at_ms, took_ms, CASE form WHEN %s THEN content END FROM waiting_work"
@@ -33,12 +30,20 @@ _LOCK: Final = f"{_FIND} FOR UPDATE SKIP LOCKED"
 
 _PUT: Final = f"UPDATE waiting_work SET measured_at_ms = {NOW_MS}, took_ms = %s, form = %s, content = %s::jsonb"
 
+_FAILED_JOBS: Final = f"""
+SELECT j.job_id, t.database || '.' || t.name, j.kind, left(j.reason, {MAX_PROBLEM_CHARACTERS}),
+    greatest({NOW_MS} - j.updated_at_ms, 0)
+FROM job j JOIN catalog_table t ON t.table_id = j.table_id AND t.dropped_at_ms IS NULL
+WHERE j.state = 'failed' ORDER BY j.updated_at_ms DESC, j.job_id DESC LIMIT %s
+"""
+
 # The comparison in the key of `s` leaves out the search for logs that do not lag.
 _LOGS: Final = f"""
 WITH lag AS (
     SELECT t.database || '.' || t.name AS name, d.snapshots,
         CASE WHEN d.snapshots > 0 THEN greatest({NOW_MS} - s.committed_at_ms, 0) ELSE 0 END AS behind_ms,
-        l.state <> 'live' OR l.problem <> '' OR coalesce(p.problem, '') <> '' AS has_problem
+        l.state <> 'live' OR l.problem <> '' OR coalesce(p.problem, '') <> '' AS has_problem,
+        left(coalesce(nullif(l.problem, ''), p.problem, ''), {MAX_PROBLEM_CHARACTERS}) AS problem
     FROM (SELECT DISTINCT ON (table_uuid) * FROM log_topic ORDER BY table_uuid, generation DESC) l
     JOIN catalog_table t ON t.table_uuid = l.table_uuid AND t.dropped_at_ms IS NULL
     JOIN table_head h ON h.table_id = t.table_id
@@ -48,7 +53,7 @@ WITH lag AS (
     LEFT JOIN snapshot s ON s.table_id = t.table_id
         AND s.snapshot_id = CASE WHEN d.snapshots > 0 THEN greatest(e.done + 1, h.earliest_snapshot_id) END
 )
-SELECT name, snapshots, coalesce(behind_ms, 0), has_problem, count(*) FILTER (WHERE snapshots > 0) OVER (),
+SELECT name, snapshots, coalesce(behind_ms, 0), has_problem, problem, count(*) FILTER (WHERE snapshots > 0) OVER (),
     (sum(snapshots) OVER ())::bigint, coalesce(max(behind_ms) OVER (), 0)
 FROM lag ORDER BY has_problem DESC, behind_ms DESC NULLS LAST, snapshots DESC, name LIMIT %s
 """
@@ -95,12 +100,15 @@ class PostgresWaitingWork(InSession, WaitingWorkTransaction):
     async def put_measured_work(self, took_ms: int, work: WaitingWork) -> None:
         await self._session.write(_PUT, (took_ms, _FORM, json.dumps(dataclasses.asdict(work))))
 
+    async def list_failed_jobs(self) -> list[FailedJob]:
+        return [FailedJob(*row) for row in await self._session.read(_FAILED_JOBS, (MAX_NAMED,))]
+
     async def measure_logs(self) -> LogLags:
         rows = await self._session.read(_LOGS, (MAX_NAMED,))
         if not rows:
             return LogLags()
-        lagging, snapshots, longest_ms = rows[0][4:]
-        return LogLags(lagging, snapshots, longest_ms, tuple(LogLag(*row[:4]) for row in rows))
+        lagging, snapshots, longest_ms = rows[0][5:]
+        return LogLags(lagging, snapshots, longest_ms, tuple(LogLag(*row[:5]) for row in rows))
 
     async def measure_consumers(self) -> list[ConsumerLags]:
         parameters = (str(SILENT_MS), MAX_COUNTED_SNAPSHOTS, MAX_NAMED)
@@ -125,6 +133,7 @@ def _to_work(content: dict[str, Any]) -> WaitingWork:
     logs, consumers = content["logs"], content["consumers"]
     return WaitingWork(
         tuple(JobQueue(**queue) for queue in content["queues"]),
+        tuple(FailedJob(**job) for job in content["failed_jobs"]),
         LogLags(**logs | {"named": tuple(LogLag(**lag) for lag in logs["named"])}),
         tuple(
             ConsumerLags(**each | {"named": tuple(ConsumerLag(**lag) for lag in each["named"])}) for each in consumers

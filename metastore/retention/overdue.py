@@ -23,6 +23,8 @@ class Overdue:
         self._store = store
         self._metrics = metrics
         self._measured: set[tuple[str, ...]] = set()
+        self.latest: list[OverdueSnapshots] = []
+        """What the last step found, the oldest first."""
 
     async def list_overdue_snapshots(self) -> list[OverdueSnapshots]:
 
@@ -38,10 +40,8 @@ class Overdue:
         Raises:
             Unavailable, OutcomeUnknown: The store is lost.
         """
-        found = {
-            (each.table, each.lease.kind.value, each.lease.holder): each.count
-            for each in await self.list_overdue_snapshots()
-        }
+        self.latest = await self.list_overdue_snapshots()
+        found = {(each.table, each.lease.kind.value, each.lease.holder): each.count for each in self.latest}
         for labels, count in found.items():
             self._metrics.set_level(_LEVEL, count, *labels)
         for gone in self._measured - found.keys():

@@ -27,6 +27,7 @@ from lakelog.format.commit.facts import (
     TableHead,
 )
 from lakelog.format.commit.request import BucketRef, RemoveEverything, RemoveFiles, RemovePartitions, WriterProgress
+from lakelog.format.jobs.overview import Overview
 from lakelog.format.retention.consumer import Consumer
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import DatabaseInfo, TableName
@@ -70,6 +71,15 @@ class CatalogTransaction(Protocol):
 
     async def list_databases(self) -> list[DatabaseInfo]:
         """All databases by name."""
+        ...
+
+    async def sum_tables(self, databases: Sequence[str] | None = None, table_uuids: Sequence[str] = ()) -> Overview:
+        """Sums over all live tables, and the store's clock; or only over those in some databases, and some others.
+
+        Args:
+            databases: Existing ones, all of which count; None: all databases.
+            table_uuids: Further tables; their databases count, too.
+        """
         ...
 
     async def delete_database(self, name: str) -> None:

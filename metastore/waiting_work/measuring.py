@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import Final
 
 from lakelog.clock import Clock
+from lakelog.format.jobs.waiting_work import WaitingWork
 
 from ..alarm import Alarm
 from ..metrics import Metrics
 from ..store.transaction import Store, Transaction, run_transaction
-from ..store.waiting_work import MeasuredWork, WaitingWork
+from ..store.waiting_work import MeasuredWork
 from .showing import WorkLevels
 
 MEASURE_EVERY_MS: Final = 10_000
@@ -97,9 +98,10 @@ class WorkMeasuring:
             return locked or found
         began_s = self._clock.monotonic_s()
         queues = await tx.describe_queue()
+        failed_jobs = await tx.list_failed_jobs()
         logs = await tx.measure_logs()
         consumers = await tx.measure_consumers()
-        work = WaitingWork(tuple(queues), logs, tuple(consumers))
+        work = WaitingWork(tuple(queues), tuple(failed_jobs), logs, tuple(consumers))
         took_ms = round((self._clock.monotonic_s() - began_s) * 1000)
         await tx.put_measured_work(took_ms, work)
         return MeasuredWork(0, took_ms, work)

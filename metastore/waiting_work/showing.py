@@ -7,9 +7,9 @@ from typing import Final, get_args
 
 from lakelog.format.jobs.job import CHANGELOG, CLEAN, COMPACT, DELETION_VECTORS, EXPIRE, EXPIRE_PARTITIONS, PURGE
 from lakelog.format.jobs.queue import JobQueue
+from lakelog.format.jobs.waiting_work import ConsumerLags, ConsumerState, LogLags, WaitingWork
 
 from ..metrics import Levels, Metrics
-from ..store.waiting_work import ConsumerLags, ConsumerState, LogLags, WaitingWork
 
 _KINDS: Final = (CHANGELOG, COMPACT, DELETION_VECTORS, EXPIRE, CLEAN, EXPIRE_PARTITIONS, PURGE)
 """Kinds are shown also while they have no jobs: a scaler needs a 0, not an absent metric."""

@@ -20,6 +20,8 @@ from tests.support.forked import ForkedProcess, preload
 preload(
     "compactor.config",
     "compactor.wiring",
+    "console.config",
+    "console.wiring",
     "grpc_health.v1.health_pb2_grpc",
     "metastore.config",
     "metastore.postgres.schema.alembic_steps",
@@ -33,6 +35,7 @@ preload(
 
 _FORKED = {
     ("compactor", "run"),
+    ("console", "serve"),
     ("metastore", "migrate"),
     ("metastore", "serve"),
     ("reader", "serve"),

@@ -17,7 +17,7 @@ USES = {
     "lakelog/cli/commands/jobs.py": "shows ages",
     "lakelog/cli/commands/log.py": "shows ages",
     "lakelog/cli/commands/pipelines.py": "shows ages",
-    "lakelog/cli/commands/status.py": "shows ages",
+    "lakelog/cli/commands/health/status_record.py": "shows ages",
     "lakelog/cli/up/up.py": "shows ages",
     "lakelog/cli/commands/rows/insert.py": "part of a name",
     "lakelog/demo/freshness.py": "stands in rows, beside times of commits",

@@ -31,8 +31,8 @@ from lakelog.privacy.process import keep_private
 def demo(invocation: Invocation, data: Path, kafka: bool) -> ExitCode:
     """Run a year of real flights through a pipeline, the SDK and Spark.
 
-    Starts Postgres, the metastore and the writer service, fills tables, reads them (also as of earlier times), and
-    compares all results with the source's own data.
+    Starts Postgres, the metastore, the console and the writer service, fills tables, reads them (also as of earlier
+    times), and compares all results with the source's own data.
     """
     from rich.console import Console
 
@@ -46,9 +46,10 @@ def demo(invocation: Invocation, data: Path, kafka: bool) -> ExitCode:
     folder = make_fresh_folder(data.absolute())
     what = "Postgres, the metastore and Kafka" if kafka else "Postgres and the metastore"
     with console.status(f"starting {what} ..."):
-        services = ["metastore", "compactor", *(["publisher"] if kafka else [])]
+        services = ["metastore", "compactor", "console", *(["publisher"] if kafka else [])]
         stack = EmbeddedStack(folder, services=services, kafka=kafka)
         stack.start()
+    console.print(f"Watch it in a browser while it runs: {stack.console_url}", soft_wrap=True)
     try:
         Story(folder, stack, console).run()
     finally:
@@ -56,7 +57,8 @@ def demo(invocation: Invocation, data: Path, kafka: bool) -> ExitCode:
     console.print(f"[bold green]All equal.[/] {time.monotonic() - began_s:.0f} s in all.\n")
     console.print(
         "What to try next:\n"
-        f"  lakelog up --data {data}          serves the demo's tables again; then, in another terminal,\n"
+        f"  lakelog up --data {data}          serves the demo's tables and the console again;\n"
+        "  then, in another terminal,\n"
         "  lakelog snapshots nyc.flights\n"
         "  lakelog scan nyc.flights --filter \"carrier = 'HA' AND arr_delay > 60\"\n"
         '  lakelog sql -e "SELECT origin, avg(arr_delay) FROM nyc.flights GROUP BY origin"\n'

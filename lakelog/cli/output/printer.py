@@ -128,6 +128,10 @@ class Printer:
         lines += [layout.line(row, self._paint) for row in rows]
         self.raw("".join(f"{line}\n" for line in lines))
 
+    def cells(self, lines: Sequence[Sequence[Cell]]) -> None:
+        """Prints lines, each of some texts with their styles; long ones are not cut."""
+        self.raw("".join(f"{''.join(self._paint(each.text, each.style) for each in line)}\n" for line in lines))
+
     def _paint(self, text: str, style: str) -> str:
         return Style.parse(style).render(text, color_system=self._color_system) if style else text
 

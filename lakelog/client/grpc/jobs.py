@@ -43,6 +43,7 @@ class GrpcJobs:
     # Repeated: idempotent.
     plan_compactions = mutation()
     describe_queue = read()
+    get_overview = read()
 
     # Repeated: if a lost try took it, that lease has to run out before the next try gets it.
     acquire_lease = mutation()

@@ -1,9 +1,10 @@
-"""Work that is due, for dedicated compaction and for people: a part of `Metastore`."""
+"""Work that is due, for dedicated compaction and for people, and an overview: a part of `Metastore`."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
+from lakelog.format.jobs.overview import Overview
 from lakelog.format.jobs.queue import JobQueue, PlannedTable
 
 
@@ -25,4 +26,8 @@ class DueWork(Protocol):
 
     def describe_queue(self) -> list[JobQueue]:
         """The number of jobs that are not done, by kind."""
+        ...
+
+    def get_overview(self) -> Overview:
+        """Sums over all tables that the caller may see, and what waits. Cheap: a sum over the tables' heads."""
         ...

@@ -22,25 +22,42 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from lakelog.rpc.v1 import retention_pb2 as lakelog_dot_rpc_dot_v1_dot_retention__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dlakelog/rpc/v1/due_work.proto\x12\x0elakelog.rpc.v1\";\n\x16PlanCompactionsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x03\"C\n\x17PlanCompactionsResponse\x12\x15\n\rplanned_until\x18\x01 \x01(\x03\x12\x11\n\tjob_count\x18\x02 \x01(\x05\"\x16\n\x14\x44\x65scribeQueueRequest\"A\n\x15\x44\x65scribeQueueResponse\x12(\n\x06queues\x18\x01 \x03(\x0b\x32\x18.lakelog.rpc.v1.JobQueue\"\x85\x01\n\x08JobQueue\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x11\n\tdue_count\x18\x02 \x01(\x03\x12\x15\n\rresting_count\x18\x03 \x01(\x03\x12\x14\n\x0cleased_count\x18\x04 \x01(\x03\x12\x14\n\x0c\x66\x61iled_count\x18\x05 \x01(\x03\x12\x15\n\roldest_due_ms\x18\x06 \x01(\x03\x32\xd2\x01\n\x0e\x44ueWorkService\x12\x62\n\x0fPlanCompactions\x12&.lakelog.rpc.v1.PlanCompactionsRequest\x1a\'.lakelog.rpc.v1.PlanCompactionsResponse\x12\\\n\rDescribeQueue\x12$.lakelog.rpc.v1.DescribeQueueRequest\x1a%.lakelog.rpc.v1.DescribeQueueResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dlakelog/rpc/v1/due_work.proto\x12\x0elakelog.rpc.v1\x1a\x1elakelog/rpc/v1/retention.proto\";\n\x16PlanCompactionsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x03\"C\n\x17PlanCompactionsResponse\x12\x15\n\rplanned_until\x18\x01 \x01(\x03\x12\x11\n\tjob_count\x18\x02 \x01(\x05\"\x16\n\x14\x44\x65scribeQueueRequest\"A\n\x15\x44\x65scribeQueueResponse\x12(\n\x06queues\x18\x01 \x03(\x0b\x32\x18.lakelog.rpc.v1.JobQueue\"\x85\x01\n\x08JobQueue\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x11\n\tdue_count\x18\x02 \x01(\x03\x12\x15\n\rresting_count\x18\x03 \x01(\x03\x12\x14\n\x0cleased_count\x18\x04 \x01(\x03\x12\x14\n\x0c\x66\x61iled_count\x18\x05 \x01(\x03\x12\x15\n\roldest_due_ms\x18\x06 \x01(\x03\"\x14\n\x12GetOverviewRequest\"\xb4\x02\n\x13GetOverviewResponse\x12\x16\n\x0e\x64\x61tabase_count\x18\x01 \x01(\x03\x12\x13\n\x0btable_count\x18\x02 \x01(\x03\x12\x16\n\x0esnapshot_count\x18\x03 \x01(\x03\x12\x12\n\ntotal_rows\x18\x04 \x01(\x03\x12\x13\n\x0btotal_files\x18\x05 \x01(\x03\x12\x13\n\x0btotal_bytes\x18\x06 \x01(\x03\x12\x17\n\x0f\x63ommitted_at_ms\x18\x07 \x01(\x03\x12\x0e\n\x06now_ms\x18\x08 \x01(\x03\x12)\n\x04work\x18\t \x01(\x0b\x32\x1b.lakelog.rpc.v1.WaitingWork\x12\x13\n\x0bwork_age_ms\x18\n \x01(\x03\x12\x31\n\x07overdue\x18\x0b \x03(\x0b\x32 .lakelog.rpc.v1.OverdueSnapshots\"\xbf\x01\n\x0bWaitingWork\x12(\n\x06queues\x18\x01 \x03(\x0b\x32\x18.lakelog.rpc.v1.JobQueue\x12.\n\x0b\x66\x61iled_jobs\x18\x02 \x03(\x0b\x32\x19.lakelog.rpc.v1.FailedJob\x12%\n\x04logs\x18\x03 \x01(\x0b\x32\x17.lakelog.rpc.v1.LogLags\x12/\n\tconsumers\x18\x04 \x03(\x0b\x32\x1c.lakelog.rpc.v1.ConsumerLags\"[\n\tFailedJob\x12\x0e\n\x06job_id\x18\x01 \x01(\x03\x12\r\n\x05table\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x11\n\tfailed_ms\x18\x05 \x01(\x03\"n\n\x07LogLags\x12\x15\n\rlagging_count\x18\x01 \x01(\x03\x12\x11\n\tsnapshots\x18\x02 \x01(\x03\x12\x12\n\nlongest_ms\x18\x03 \x01(\x03\x12%\n\x05named\x18\x04 \x03(\x0b\x32\x16.lakelog.rpc.v1.LogLag\"j\n\x06LogLag\x12\r\n\x05table\x18\x01 \x01(\t\x12\x18\n\x10snapshots_behind\x18\x02 \x01(\x03\x12\x11\n\tbehind_ms\x18\x03 \x01(\x03\x12\x13\n\x0bhas_problem\x18\x04 \x01(\x08\x12\x0f\n\x07problem\x18\x05 \x01(\t\"\x84\x01\n\x0c\x43onsumerLags\x12\r\n\x05state\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\x12\x16\n\x0emost_snapshots\x18\x03 \x01(\x03\x12\x12\n\nlongest_ms\x18\x04 \x01(\x03\x12*\n\x05named\x18\x05 \x03(\x0b\x32\x1b.lakelog.rpc.v1.ConsumerLag\"s\n\x0b\x43onsumerLag\x12\r\n\x05table\x18\x01 \x01(\t\x12\x13\n\x0b\x63onsumer_id\x18\x02 \x01(\t\x12\x11\n\tsnapshots\x18\x03 \x01(\x03\x12\x11\n\tbehind_ms\x18\x04 \x01(\x03\x12\x11\n\x04rows\x18\x05 \x01(\x03H\x00\x88\x01\x01\x42\x07\n\x05_rows2\xaa\x02\n\x0e\x44ueWorkService\x12\x62\n\x0fPlanCompactions\x12&.lakelog.rpc.v1.PlanCompactionsRequest\x1a\'.lakelog.rpc.v1.PlanCompactionsResponse\x12\\\n\rDescribeQueue\x12$.lakelog.rpc.v1.DescribeQueueRequest\x1a%.lakelog.rpc.v1.DescribeQueueResponse\x12V\n\x0bGetOverview\x12\".lakelog.rpc.v1.GetOverviewRequest\x1a#.lakelog.rpc.v1.GetOverviewResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lakelog.rpc.v1.due_work_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PLANCOMPACTIONSREQUEST']._serialized_start=49
-  _globals['_PLANCOMPACTIONSREQUEST']._serialized_end=108
-  _globals['_PLANCOMPACTIONSRESPONSE']._serialized_start=110
-  _globals['_PLANCOMPACTIONSRESPONSE']._serialized_end=177
-  _globals['_DESCRIBEQUEUEREQUEST']._serialized_start=179
-  _globals['_DESCRIBEQUEUEREQUEST']._serialized_end=201
-  _globals['_DESCRIBEQUEUERESPONSE']._serialized_start=203
-  _globals['_DESCRIBEQUEUERESPONSE']._serialized_end=268
-  _globals['_JOBQUEUE']._serialized_start=271
-  _globals['_JOBQUEUE']._serialized_end=404
-  _globals['_DUEWORKSERVICE']._serialized_start=407
-  _globals['_DUEWORKSERVICE']._serialized_end=617
+  _globals['_PLANCOMPACTIONSREQUEST']._serialized_start=81
+  _globals['_PLANCOMPACTIONSREQUEST']._serialized_end=140
+  _globals['_PLANCOMPACTIONSRESPONSE']._serialized_start=142
+  _globals['_PLANCOMPACTIONSRESPONSE']._serialized_end=209
+  _globals['_DESCRIBEQUEUEREQUEST']._serialized_start=211
+  _globals['_DESCRIBEQUEUEREQUEST']._serialized_end=233
+  _globals['_DESCRIBEQUEUERESPONSE']._serialized_start=235
+  _globals['_DESCRIBEQUEUERESPONSE']._serialized_end=300
+  _globals['_JOBQUEUE']._serialized_start=303
+  _globals['_JOBQUEUE']._serialized_end=436
+  _globals['_GETOVERVIEWREQUEST']._serialized_start=438
+  _globals['_GETOVERVIEWREQUEST']._serialized_end=458
+  _globals['_GETOVERVIEWRESPONSE']._serialized_start=461
+  _globals['_GETOVERVIEWRESPONSE']._serialized_end=769
+  _globals['_WAITINGWORK']._serialized_start=772
+  _globals['_WAITINGWORK']._serialized_end=963
+  _globals['_FAILEDJOB']._serialized_start=965
+  _globals['_FAILEDJOB']._serialized_end=1056
+  _globals['_LOGLAGS']._serialized_start=1058
+  _globals['_LOGLAGS']._serialized_end=1168
+  _globals['_LOGLAG']._serialized_start=1170
+  _globals['_LOGLAG']._serialized_end=1276
+  _globals['_CONSUMERLAGS']._serialized_start=1279
+  _globals['_CONSUMERLAGS']._serialized_end=1411
+  _globals['_CONSUMERLAG']._serialized_start=1413
+  _globals['_CONSUMERLAG']._serialized_end=1528
+  _globals['_DUEWORKSERVICE']._serialized_start=1531
+  _globals['_DUEWORKSERVICE']._serialized_end=1829
 # @@protoc_insertion_point(module_scope)

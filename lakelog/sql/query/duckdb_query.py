@@ -30,7 +30,22 @@ _OF_FILES: Final = re.compile(r"lakelog_files_|arrow", re.IGNORECASE)
 _MAX_SHOWN: Final = 50
 
 
-def run_query(names: NamedTables, sql: str, read: dict[str, int] | None = None) -> pa.RecordBatchReader:
+@dataclass(frozen=True)
+class QueryLimits:
+    """Limits of a query that someone else has written.
+
+    Args:
+        rows: At most this many are returned.
+        memory_bytes: DuckDB's memory; nothing goes to disk instead.
+    """
+
+    rows: int
+    memory_bytes: int
+
+
+def run_query(
+    names: NamedTables, sql: str, read: dict[str, int] | None = None, limits: QueryLimits | None = None
+) -> pa.RecordBatchReader:
     """Runs a query and returns its rows as a stream, which keeps its resources open until it is read or dropped.
 
     All references to one table in the query read the same snapshot of it.
@@ -39,6 +54,7 @@ def run_query(names: NamedTables, sql: str, read: dict[str, int] | None = None) 
         names: Finds the tables.
         sql: The query.
         read: Gets, by uuid, the snapshot of each table that is read at its newest one; 0: it had none.
+        limits: Limits of the query; None: DuckDB's own.
 
     Raises:
         InvalidArgument: DuckDB is not installed, or the query cannot run; the message says why.
@@ -51,11 +67,16 @@ def run_query(names: NamedTables, sql: str, read: dict[str, int] | None = None) 
     files: list[OpenFiles] = []
     try:
         connection.execute("SET TimeZone = 'UTC'")
+        if limits is not None:
+            connection.execute(f"SET memory_limit = '{limits.memory_bytes}B'")
+            connection.execute("SET temp_directory = ''")
         files += register_files(names, plan, connection, columns)
         pinned = {} if read is None else read
         columns |= register_tables(names, plan, plan.tables, connection, failures, pinned, reads_once=plan.reads_once)
         lock(connection)
         relation = connection.sql(plan.sql)
+        if limits is not None:
+            relation = relation.limit(limits.rows)
         # DuckDB's sum of whole numbers has 128 bits, which Arrow has no type for; here it is a BIGINT, as in Spark.
         sums = [i for i, each in enumerate(relation.types) if str(each) == "HUGEINT" and not plan.has_long_numbers]
         reader = relation.to_arrow_reader()

@@ -30,7 +30,8 @@ from ..callers import ShowError
 from ..edge.request_limits import served_methods
 from ..edge.sliced_requests import SlicedRequest
 from .reading import read_needs
-from .rules import OfCaller, OfOwnGrant, Privilege, ShownDatabases, ShownNames, ShownTables, ShownUuids
+from .rules import OfCaller, OfOwnGrant, Privilege, ShownDatabases, ShownNames, ShownOverview, ShownTables, ShownUuids
+from .shown_overview import show_overview
 from .table import PRIVILEGES
 
 _ANSWERS: Final = {
@@ -218,6 +219,8 @@ class Authorization:
         shown, held = self._privilege.shown, self._held
         if shown is None:
             return response
+        if isinstance(shown, ShownOverview):
+            return show_overview(response, await self._checks.sum_tables(held), held)
         items = getattr(response, shown.items)
         match shown:
             case ShownUuids(_, field):

@@ -249,6 +249,11 @@ class ShownDatabases:
     items: str
 
 
+@dataclass(frozen=True)
+class ShownOverview:
+    """The overview: sums over the tables that a caller may read, and of what is named only what is about them."""
+
+
 Rule = (
     TableUuids
     | ScopeName
@@ -263,7 +268,7 @@ Rule = (
     | OfCaller
     | OfOwnGrant
 )
-Shown = ShownUuids | ShownNames | ShownTables | ShownDatabases
+Shown = ShownUuids | ShownNames | ShownTables | ShownDatabases | ShownOverview
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from .rules import (
     Shown,
     ShownDatabases,
     ShownNames,
+    ShownOverview,
     ShownTables,
     ShownUuids,
     TableUuids,
@@ -118,6 +119,7 @@ _OF_SERVICES: Final[Mapping[str, Mapping[str, Privilege]]] = {
         "PlanCompactions": _writes(_WRITE),
         # Numbers over all tables.
         "DescribeQueue": _reads(),
+        "GetOverview": _reads(shown=ShownOverview()),
     },
     "ConsumerService": {
         "OpenConsumer": _reads(TableUuids("table_uuids", READER)),

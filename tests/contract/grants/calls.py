@@ -111,6 +111,7 @@ CALLS: Mapping[str, Make] = {
     "RequestJobs": _of_table(jobs_pb2.RequestJobsRequest, kind="none"),
     "PlanCompactions": _of_table(due_work_pb2.PlanCompactionsRequest),
     "DescribeQueue": _fixed(due_work_pb2.DescribeQueueRequest()),
+    "GetOverview": _fixed(due_work_pb2.GetOverviewRequest()),
     # The table has a consumer of this name, of the admin.
     "OpenConsumer": _of_tables(consumers_pb2.OpenConsumerRequest, consumer_id="etl", holder="h"),
     "AdvanceConsumer": lambda world: consumers_pb2.AdvanceConsumerRequest(

@@ -126,7 +126,8 @@ def test_a_caller_without_grants_gets_an_empty_list_without_a_query(
     assert len(filtered) >= 6
     for method in filtered:
         empty = callers[name_of(STRANGER)].call(method, CALLS[method](world))
-        assert not empty.ListFields(), method
+        # A looked-up overview of nothing still has the time.
+        assert not empty.ListFields() or (asks and method == "GetOverview"), method
     assert len(asked) == (len(filtered) if asks else 0)
     # A caller with a grant has its part looked up.
     callers["reader-of-the-table"].call("ListDatabases", CALLS["ListDatabases"](world))

@@ -79,6 +79,10 @@ def test_it_is_measured_by_table_and_who_that_is(log_metastore: InProcessMetasto
     line = f'overdue_snapshots{{holder="slow",kind="consumer",table="{table.name}"}} 4.0'
     log_metastore.run(measuring.step())
     assert line in generate_latest(registry).decode()
+    assert log_metastore.get_overview().overdue == (), "another step has measured it"
+    log_metastore.run(log_metastore.use_cases.overdue.step())
+    (shown,) = log_metastore.get_overview().overdue
+    assert (shown.table, shown.lease.holder, shown.count) == (str(table.name), "slow", 4)
     log_metastore.delete_consumer(table.table_uuid, "slow")
     log_metastore.run(measuring.step())
     assert '"slow"' not in generate_latest(registry).decode()

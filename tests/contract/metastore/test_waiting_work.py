@@ -13,11 +13,12 @@ from prometheus_client import CollectorRegistry
 from lakelog.clock import SystemClock
 from lakelog.errors import Unavailable
 from lakelog.format.jobs.job import COMPACT, FULL, STRATEGY, to_bucket_scope
+from lakelog.format.jobs.waiting_work import LogLags, WaitingWork
 from lakelog.format.retention.consumer import SERVED_BY, ConsumerPosition
 from lakelog.format.tables.table import TableInfo
 from metastore.metrics import MAX_SERIES, PrometheusMetrics
 from metastore.postgres.connection.connections import libpq_url
-from metastore.store.waiting_work import MAX_NAMED, LogLags, MeasuredWork, WaitingWork
+from metastore.store.waiting_work import MAX_NAMED, MeasuredWork
 from metastore.testing import InProcessMetastore
 from metastore.waiting_work import measuring
 from metastore.waiting_work.measuring import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakelog.cli.commands.service_list import COLUMNS, describe_service, sum_up_services, to_rows
+from lakelog.cli.commands.health.service_list import COLUMNS, describe_service, sum_up_services, to_rows
 from lakelog.format.jobs.presence import Service, ServiceState
 
 NOW_MS = 1_700_000_000_000

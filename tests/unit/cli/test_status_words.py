@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakelog.cli.commands.status import _sum_up_jobs, _sum_up_logs
+from lakelog.cli.commands.health.status_record import _sum_up_jobs, _sum_up_logs
 from lakelog.format.jobs.queue import JobQueue
 
 

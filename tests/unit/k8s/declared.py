@@ -11,6 +11,8 @@ from prometheus_client import CollectorRegistry
 
 from compactor.config import Config as CompactorConfig
 from compactor.metrics import Metrics as CompactorMetrics
+from console.config import Config as ConsoleConfig
+from console.metrics import Metrics as ConsoleMetrics
 from lakelog.config import read_connect_settings, read_s3_settings
 from lakelog.log.secrets import SECRETS_FOLDER_VARIABLE
 from lakelog.privacy.umask import UMASK_VARIABLE
@@ -35,6 +37,7 @@ CONFIGS: Mapping[str, type] = {
     "compactor run": CompactorConfig,
     "reader serve": ReaderConfig,
     "reader run": RunConfig,
+    "console serve": ConsoleConfig,
 }
 """The settings of each command, by the words after `python -m`."""
 
@@ -98,6 +101,7 @@ def samples() -> dict[str, frozenset[str]]:
     PrometheusMetrics(registry)
     RpcMetrics(registry)
     SubscriptionMetrics(registry)
+    ConsoleMetrics(registry)
     RotationMetrics(registry).show_certificate(lambda: 0.0)
     others = (CompactorMetrics(), WriterMetrics("p", "files"), WriterMetrics("p", "records"), PublisherMetrics())
     registries = [registry, StreamMetrics().registry, *(each.registry for each in others)]

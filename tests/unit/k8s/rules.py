@@ -22,6 +22,7 @@ SECRETS: dict[str, Sequence[str]] = {
     "metastore-database": ("url",),
     "metastore-tls": ("tls.crt", "tls.key", "ca.crt"),
     "reader-tls": ("tls.crt", "tls.key", "ca.crt"),
+    "console-tls": ("tls.crt", "tls.key", "ca.crt"),
     "caller-tokens": ("tokens",),
     "warehouse-credentials": ("LAKELOG_S3_ACCESS_KEY_ID", "LAKELOG_S3_SECRET_ACCESS_KEY"),
     "writer-token": ("token",),
@@ -49,10 +50,10 @@ OPERATOR_SECRETS: dict[str, Sequence[str]] = {
 
 ALL_SECRETS = {**SECRETS, **LOCAL_SECRETS, **OPERATOR_SECRETS}
 
-GRACE_S = {"metastore": 20.0 + 5.0 + 4.0, "publisher": 30.0 + 4.0, "reader": 5.0 + 4.0}
+GRACE_S = {"metastore": 20.0 + 5.0 + 4.0, "publisher": 30.0 + 4.0, "reader": 5.0 + 4.0, "console": 5.0 + 4.0}
 """How long a service takes at most to end in order, where it has a bound: its grace, and the last report."""
 
-_WITH_COPIES = (["compactor", "run"], ["reader", "serve"], ["reader", "run"], ["writer", "run"])
+_WITH_COPIES = (["compactor", "run"], ["reader", "serve"], ["reader", "run"], ["writer", "run"], ["console", "serve"])
 """The services that make local copies of data files."""
 
 WITH_API = {"credentials", "writer", "compactor", "reader-streams"}

@@ -81,15 +81,19 @@ def check_fits(secrets: dict[str, dict[str, str]]) -> None:
     for name, digest in known.items():
         assert hashlib.sha256(secrets[f"{name}-token"]["token"].encode()).digest() == digest
     assert secrets["postgres-password"]["password"] in secrets["metastore-database"]["url"]
-    assert {secrets[name]["ca.crt"] for name in ("metastore-tls", "reader-tls", "certificate-authority")} == {
-        secrets["certificate-authority"]["ca.crt"]
-    }
+    assert {
+        secrets[name]["ca.crt"] for name in ("metastore-tls", "reader-tls", "console-tls", "certificate-authority")
+    } == {secrets["certificate-authority"]["ca.crt"]}
 
 
 def test_it_makes_every_secret_that_the_manifests_name(made: Cluster) -> None:
     wanted = {name: set(keys) for name, keys in (SECRETS | LOCAL_SECRETS).items() if name != "kafka-secrets"}
     assert {name: set(data) for name, data in made.secrets.items()} == wanted
-    assert {name for name, kind in made.kinds.items() if kind == "kubernetes.io/tls"} == {"metastore-tls", "reader-tls"}
+    assert {name for name, kind in made.kinds.items() if kind == "kubernetes.io/tls"} == {
+        "metastore-tls",
+        "reader-tls",
+        "console-tls",
+    }
     check_fits(made.secrets)
 
 

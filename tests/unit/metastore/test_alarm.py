@@ -7,12 +7,13 @@ import asyncio
 import pytest
 
 from lakelog.clock import SystemClock
+from lakelog.format.jobs.waiting_work import WaitingWork
 from metastore.alarm import Alarm
 from metastore.heavy_work import HeavyWork
 from metastore.memory import MemoryStore
 from metastore.metrics import NoMetrics
 from metastore.plans.packing import Packer
-from metastore.store.waiting_work import MeasuredWork, WaitingWork
+from metastore.store.waiting_work import MeasuredWork
 from metastore.waiting_work.measuring import WorkMeasuring
 
 

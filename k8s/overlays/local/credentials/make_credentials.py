@@ -38,7 +38,7 @@ ROLES = {
 }
 """The callers, each with a token of its own, and their roles (docs/operations.md, "Who gets in")."""
 
-SERVERS = ("metastore", "reader")
+SERVERS = ("metastore", "reader", "console")
 LIFETIME = datetime.timedelta(days=3650)
 """Nothing renews them; where that is not enough, cert-manager does it."""
 

@@ -13,7 +13,7 @@ from lakelog.rpc.v1 import catalog_pb2
 from lakelog.serving.access import Role
 from metastore.server.access import NEEDED_ROLES
 from metastore.server.edge.request_limits import served_methods
-from metastore.server.privileges.rules import OfCaller, Privilege, ShownNames, ShownTables, ShownUuids
+from metastore.server.privileges.rules import OfCaller, Privilege, ShownNames, ShownOverview, ShownTables, ShownUuids
 from metastore.server.privileges.table import PRIVILEGES
 
 METHODS = {f"/{method.containing_service.full_name}/{method.name}": method for method in served_methods()}
@@ -140,5 +140,6 @@ def test_a_commit_on_a_stream_needs_what_a_commit_needs() -> None:
 
 def test_a_list_that_is_shown_in_part_is_all_of_the_answer() -> None:
     for method, each in WITH_GRANTS.items():
-        if each.shown is not None:
+        # Of the overview each field is made anew.
+        if each.shown is not None and not isinstance(each.shown, ShownOverview):
             assert [field.name for field in METHODS[method].output_type.fields] == [each.shown.items], method

@@ -1,4 +1,4 @@
-"""`lakelog status`: whether lakelog is reachable, its health, and its contents."""
+"""What `lakelog status` shows: the facts, the services, overdue snapshots, and what is wrong."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-import click
-
 import lakelog
-from lakelog.cli.commands.health import check_health
+from lakelog.cli.commands.health.service_list import COLUMNS as SERVICE_COLUMNS
+from lakelog.cli.commands.health.service_list import describe_service, sum_up_services, to_rows
+from lakelog.cli.commands.health.serving import ServingState, check_serving
 from lakelog.cli.commands.pipelines import describe_pipeline
-from lakelog.cli.commands.service_list import COLUMNS as SERVICE_COLUMNS
-from lakelog.cli.commands.service_list import describe_service, sum_up_services, to_rows
-from lakelog.cli.failures import ExitCode
-from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
-from lakelog.cli.output.printer import Column
+from lakelog.cli.invocation import Invocation
+from lakelog.cli.output.printer import Column, Printer
+from lakelog.cli.output.problems import describe_problem, to_lines
 from lakelog.cli.output.text import format_age, format_bytes, format_count, format_time, plural
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import NotFound
+from lakelog.format.jobs.overview import Overview
+from lakelog.format.jobs.queue import JobQueue
+from lakelog.format.jobs.waiting_work import LogLag
 from lakelog.format.retention.expiry import OverdueSnapshots
 from lakelog.format.tables.table import DatabaseInfo, TableName
-from lakelog.system_tables.metadata.log_status import LogStatus, load_log_status
+from lakelog.health.health import load_health
+from lakelog.health.problem import Problem
+from lakelog.health.waiting import is_left
 
 _FACTS: Final = (
     Column("target", "Target"),
@@ -36,6 +39,7 @@ _FACTS: Final = (
     Column("version", "Client", lambda version: f"lakelog {version}"),
     Column("databases", "Databases", format_count),
     Column("tables", "Tables", format_count),
+    Column("rows", "Rows", format_count),
     Column("size_bytes", "Size", lambda size: "" if size is None else f"{format_bytes(size)} in newest snapshots"),
     Column("disk", "Disk", lambda disk: "" if disk is None else _sum_up_disk(disk)),
     Column("services", "Services", lambda found: "" if found is None else sum_up_services(found)),
@@ -44,8 +48,25 @@ _FACTS: Final = (
     Column("logs", "Logs", lambda found: "" if found is None else _sum_up_logs(found)),
 )
 
-_LEFT_AFTER_MS: Final = 60_000
-"""A compactor takes a job within a second. If jobs wait for so long and none is running, there is probably none."""
+_OF_CATALOG: Final = (
+    "databases",
+    "tables",
+    "snapshots",
+    "rows",
+    "files",
+    "size_bytes",
+    "committed_at",
+    "disk",
+    "services",
+    "pipelines",
+    "jobs",
+    "logs",
+    "lagging_logs",
+    "measured_ms",
+    "overdue",
+    "problems",
+)
+"""What is known only while the metastore serves; `jobs` and `logs` are as old as `measured_ms` says."""
 
 _OVERDUE: Final = (
     Column("table", "OVERDUE SNAPSHOTS OF", may_cut=True),
@@ -57,78 +78,89 @@ _OVERDUE: Final = (
 """Snapshots that would have expired, but something needs them."""
 
 
-@click.command(cls=LakelogCommand)
-@pass_invocation
-def status(invocation: Invocation) -> ExitCode:
-    """Show lakelog's health and contents.
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """All that is shown.
 
-    Services are the processes that report to the metastore every few seconds. One that stops reporting is silent at
-    first, then gone, and leaves the list ten minutes later. One that ends in good order leaves the list at once.
-
-    Jobs are the work that commits leave for compactors: how many are due, and for how long. Of the external logs, the
-    one with the longest delay is shown. Disk is the disk of this machine that holds tables.
-
-    Overdue snapshots would have expired, but something needs them: a consumer, a reader, the publisher of a log, or a
-    changelog that is still to be made. 'lakelog consumers delete' forgets a consumer.
-
-    The exit code is 5 if lakelog does not serve.
+    Args:
+        serving: Whether the metastore serves.
+        record: For programs.
+        problems: What is wrong.
+        now_ms: The metastore's clock.
     """
-    health = check_health(invocation.address, invocation.tls, invocation.sign_in)
-    record: dict[str, Any] = {
+
+    serving: ServingState
+    record: dict[str, Any]
+    problems: tuple[Problem, ...] = ()
+    now_ms: int = 0
+
+
+def load_status(invocation: Invocation) -> Status:
+    """Loads it; a metastore that does not serve is no error."""
+    serving = check_serving(invocation.address, invocation.tls, invocation.sign_in)
+    record: dict[str, Any] = dict.fromkeys(
+        ("target", "serving", "health", "latency_ms", "problem", "version", *_OF_CATALOG)
+    )
+    record |= {
         "target": invocation.address,
-        "serving": health.is_serving,
-        "health": health.state,
-        "latency_ms": health.latency_ms,
-        "problem": health.problem or None,
+        "serving": serving.is_serving,
+        "health": serving.state,
+        "latency_ms": serving.latency_ms,
+        "problem": serving.problem or None,
         "version": lakelog.__version__,
-        "databases": None,
-        "tables": None,
-        "size_bytes": None,
-        "disk": None,
-        "services": None,
-        "pipelines": None,
-        "jobs": None,
-        "logs": None,
-        "overdue": None,
     }
-    if health.is_serving:
-        databases = invocation.metastore.list_databases()
-        now_ms = time.time_ns() // 1_000_000
-        record["databases"] = len(databases)
-        record["tables"] = sum(found.table_count for found in databases)
-        record["size_bytes"] = sum(found.size_bytes for found in databases)
-        record["disk"] = _find_disk(invocation.metastore, databases)
-        record["services"] = [describe_service(found, now_ms) for found in invocation.metastore.list_services()]
-        record["pipelines"] = [describe_pipeline(found, now_ms) for found in invocation.metastore.list_pipelines()]
-        record["jobs"] = [dataclasses.asdict(queue) for queue in invocation.metastore.describe_queue()]
-        record["logs"] = [_describe_log(found) for found in load_log_status(invocation.metastore, (), now_ms)]
-        record["overdue"] = [_describe_overdue(found) for found in invocation.metastore.list_overdue_snapshots()]
-    if invocation.printer.is_json:
-        invocation.printer.document(record)
-    else:
-        invocation.printer.facts(_FACTS, record)
-        if record["services"]:
-            invocation.printer.raw("\n")
-            invocation.printer.records(SERVICE_COLUMNS, to_rows(record["services"]), empty="")
-        if record["overdue"]:
-            invocation.printer.raw("\n")
-            invocation.printer.records(_OVERDUE, record["overdue"], empty="")
-    if health.is_serving:
-        return ExitCode.FINE
-    if health.latency_ms is None:
-        tls = " without TLS" if invocation.tls is None else " with TLS (if not, leave --tls and the TLS files out)"
-        invocation.printer.note(
-            f"Is lakelog running there{tls}? --target or LAKELOG_TARGET names another address.", style=""
-        )
-    return ExitCode.UNAVAILABLE
+    if not serving.is_serving:
+        return Status(serving, record)
+    found = load_health(invocation.catalog)
+    now_ms = time.time_ns() // 1_000_000
+    record["problems"] = [describe_problem(each) for each in found.problems]
+    if found.overview is not None:
+        now_ms = found.overview.now_ms or now_ms
+        record |= _describe_overview(found.overview)
+        record["disk"] = _find_disk(invocation.metastore, invocation.metastore.list_databases())
+        record["services"] = [describe_service(each, now_ms) for each in found.services or ()]
+        record["pipelines"] = [describe_pipeline(each, now_ms) for each in found.pipelines or ()]
+        record["overdue"] = [_describe_overdue(each) for each in invocation.metastore.list_overdue_snapshots()]
+    return Status(serving, record, found.problems, now_ms)
 
 
-def _describe_log(found: LogStatus) -> dict[str, Any]:
+def print_status(printer: Printer, status: Status) -> None:
+    """Prints it for people."""
+    printer.facts(_FACTS, status.record)
+    if status.record["services"]:
+        printer.raw("\n")
+        printer.records(SERVICE_COLUMNS, to_rows(status.record["services"]), empty="")
+    if status.record["overdue"]:
+        printer.raw("\n")
+        printer.records(_OVERDUE, status.record["overdue"], empty="")
+    if status.problems:
+        printer.raw("\n")
+        printer.cells([*to_lines(status.problems, status.now_ms)])
+
+
+def _describe_overview(overview: Overview) -> dict[str, Any]:
+    work = overview.work
     return {
-        "table": str(found.info.name),
-        "snapshots_behind": found.snapshots_behind,
-        "behind_ms": found.behind_ms,
-        "problem": found.problem or None,
+        "databases": overview.database_count,
+        "tables": overview.table_count,
+        "snapshots": overview.snapshot_count,
+        "rows": overview.total_rows,
+        "files": overview.total_files,
+        "size_bytes": overview.total_bytes,
+        "committed_at": format_time(overview.committed_at_ms or None) or None,
+        "jobs": None if work is None else [dataclasses.asdict(queue) for queue in work.queues],
+        "logs": None if work is None else [_describe_log(lag) for lag in work.logs.named],
+        "lagging_logs": None if work is None else work.logs.lagging_count,
+        "measured_ms": None if work is None else overview.work_age_ms,
+    }
+
+
+def _describe_log(lag: LogLag) -> dict[str, Any]:
+    return {
+        "table": lag.table,
+        "snapshots_behind": lag.snapshots_behind,
+        "behind_ms": lag.behind_ms,
+        "problem": lag.problem or None,
     }
 
 
@@ -145,9 +177,8 @@ def _sum_up_jobs(found: list[dict[str, Any]]) -> str:
         said = [due, *(f"{count} {state}" for state, count in counts.items() if count)]
         parts += [f"{queue['kind']}: {', '.join(filter(None, said))}"] if any(said) else []
     summary = "; ".join(parts) or "none"
-    waits_ms = max((queue["oldest_due_ms"] for queue in found if queue["due_count"]), default=0)
-    is_left = waits_ms >= _LEFT_AFTER_MS and not any(queue["leased_count"] for queue in found)
-    return f"{summary}. None is running. Is there a compactor (lakelog compactor run)?" if is_left else summary
+    left = is_left([JobQueue(**queue) for queue in found])
+    return f"{summary}. None is running. Is there a compactor (lakelog compactor run)?" if left else summary
 
 
 def _find_disk(metastore: Metastore, databases: Sequence[DatabaseInfo]) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ _PROBES: Final = 5
 
 
 @dataclass(frozen=True)
-class Health:
+class ServingState:
     """The result of the check.
 
     Args:
@@ -37,7 +37,7 @@ class Health:
         return self.state == "SERVING"
 
 
-def check_health(target: str, tls: TlsFiles | None, token: Token | None) -> Health:
+def check_serving(target: str, tls: TlsFiles | None, token: Token | None) -> ServingState:
     """Sends one request with time for connecting, then some more for the latency. Blocks for at most 5 s.
 
     Raises:
@@ -63,13 +63,13 @@ def check_health(target: str, tls: TlsFiles | None, token: Token | None) -> Heal
         except grpc.RpcError as error:
             details = (error.details() or error.code().name).splitlines()[0]
             # gRPC's message has the path to the cause first, and the cause after these words.
-            return Health("UNREACHABLE", None, details.rpartition("last error: ")[2].removeprefix("UNKNOWN: "))
+            return ServingState("UNREACHABLE", None, details.rpartition("last error: ")[2].removeprefix("UNKNOWN: "))
     problem = (
         ""
         if state == "SERVING"
         else "It answers, but accepts no requests: it is starting or draining, or has lost its database."
     )
-    return Health(state, round(min(latencies_ms), 3), problem)
+    return ServingState(state, round(min(latencies_ms), 3), problem)
 
 
 def _read_state(response: bytes) -> str:

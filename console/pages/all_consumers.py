@@ -1,0 +1,105 @@
+"""The consumers of all tables, some tables at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from lakelog.client.metastore.metastore import Metastore
+from lakelog.format.retention.consumer import SERVED_BY, Consumer
+from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
+from lakelog.format.tables.table import TableInfo, TableName
+
+from .page import PAGE_ROWS, Column, Listing, PageRequest, table_address
+from .walking import list_table_names, load_each
+
+CONSUMERS: Final = (
+    Column("consumer", "Consumer", "code"),
+    Column("table", "Table", "code"),
+    Column("state", "State", "state"),
+    Column("snapshot_id", "Done", "count", "the last snapshot that it has done"),
+    Column("snapshots", "Snapshots to do", "count"),
+    Column("rows", "Rows to do", "count", "without those of compactions; none: more than 1000 snapshots"),
+    Column("behind_ms", "Behind", "age"),
+    Column("used_ms", "Reported", "time"),
+    Column("expires_ms", "Expires", "time", "unless it is used"),
+    Column("holder", "Reader", "code"),
+)
+_MAX_COUNTED: Final = 1000
+"""Snapshots that are counted for the lag of one consumer."""
+
+_TABLES_AT_ONCE: Final = 50
+_MAX_TABLES: Final = 300
+"""Tables that one page asks for consumers."""
+
+
+@dataclass(frozen=True)
+class _OfTable:
+    info: TableInfo
+    consumers: Sequence[Consumer]
+
+
+def list_consumers(request: PageRequest, now_ms: int) -> Listing:
+    """The consumers of the tables after the one that the address names.
+
+    Args:
+        request: The request.
+        now_ms: The metastore's clock.
+    """
+    metastore, after = request.catalog.metastore, request.query.get("after", "")
+    names = list_table_names(metastore, after)
+    found: list[_OfTable] = []
+    examined, last, is_more = 0, "", True
+    while is_more and examined < _MAX_TABLES and sum(len(each.consumers) for each in found) < PAGE_ROWS:
+        chunk = list(islice(names, _TABLES_AT_ONCE))
+        is_more = len(chunk) == _TABLES_AT_ONCE
+        examined += len(chunk)
+        last = str(chunk[-1]) if chunk else last
+        found += [each for each in load_each(lambda name: _load_consumers(metastore, name), chunk) if each is not None]
+    pairs = [(each.info, consumer) for each in found for consumer in each.consumers]
+    lags = load_each(lambda pair: _load_lag(metastore, *pair), pairs)
+    rows = [_show_consumer(*pair, lag, now_ms) for pair, lag in zip(pairs, lags, strict=True) if lag is not None]
+    empty = f"The {examined} tables after {after} have no consumers." if after else "No table has consumers."
+    return Listing(
+        "consumers",
+        "Consumers by table",
+        CONSUMERS,
+        rows,
+        f"None of the first {examined} tables has consumers." if is_more and not after else empty,
+        next_query=request.with_query(after=last) if is_more else None,
+    )
+
+
+def _load_consumers(metastore: Metastore, name: TableName) -> _OfTable:
+    info = metastore.get_table(name)
+    return _OfTable(info, metastore.list_consumers(info.table_uuid))
+
+
+def _load_lag(metastore: Metastore, info: TableInfo, consumer: Consumer) -> Sequence[Snapshot]:
+    """The snapshots that a consumer has not done; at most so many as are counted."""
+    if consumer.snapshot_id is None or consumer.snapshot_id >= info.latest_snapshot_id:
+        return ()
+    return metastore.list_snapshots(info.table_uuid, after=consumer.snapshot_id, limit=_MAX_COUNTED).snapshots
+
+
+def _show_consumer(info: TableInfo, consumer: Consumer, lag: Sequence[Snapshot], now_ms: int) -> dict[str, Any]:
+    """A row. Pure."""
+    table = str(info.name)
+    to_do = None if consumer.snapshot_id is None else max(info.latest_snapshot_id - consumer.snapshot_id, 0)
+    state = "expired" if consumer.is_expired else "read" if consumer.holder else "silent"
+    is_counted = to_do is not None and len(lag) >= min(to_do, _MAX_COUNTED) and to_do <= _MAX_COUNTED
+    return {
+        "consumer": consumer.consumer_id,
+        "table": table,
+        "state": "served" if consumer.holder.startswith(SERVED_BY) else state,
+        "snapshot_id": consumer.snapshot_id,
+        "snapshots": to_do,
+        "rows": sum(each.added_rows for each in lag if each.kind is not SnapshotKind.COMPACT) if is_counted else None,
+        "behind_ms": max(now_ms - lag[0].committed_at_ms, 0) if lag else 0,
+        "used_ms": consumer.used_at_ms,
+        "expires_ms": consumer.expires_at_ms or None,
+        "holder": consumer.holder or None,
+        "_links": {"table": table_address(table), "consumer": table_address(table, "streams")},
+    }

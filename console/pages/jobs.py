@@ -1,0 +1,160 @@
+"""Jobs of compactors: due, running, failed, and what they did last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from lakelog.arguments import parse_table_name
+from lakelog.errors import InvalidArgument
+from lakelog.format.jobs.job import Job, parse_bucket_scope
+from lakelog.format.jobs.overview import Overview
+from lakelog.format.keys.partition_text import name_bucket
+from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
+from lakelog.format.tables.table import TableInfo
+from lakelog.system_tables.metadata.jobs import name_state
+
+from .overview import list_queues
+from .page import PAGE_ROWS, Column, Listing, Page, PageRequest, table_address
+
+FAILED: Final = (
+    Column("job_id", "Job", "code"),
+    Column("table", "Table", "code"),
+    Column("kind", "Kind"),
+    Column("failed_age_ms", "Failed, ago", "age"),
+    Column("reason", "Why"),
+)
+JOBS: Final = (
+    Column("job_id", "Job", "code"),
+    Column("table", "Table", "code"),
+    Column("kind", "Kind"),
+    Column("state", "State", "state"),
+    Column("place", "Of", "text", "the bucket that it works on; none: the whole table"),
+    Column("attempts", "Tries", "count", "since its last success"),
+    Column("changed_age_ms", "Changed, ago", "age"),
+    Column("outcome", "Did last"),
+    Column("reason", "Failed because"),
+    Column("holder", "Done by", "code"),
+)
+STATES: Final = ("due", "resting", "leased", "abandoned", "done", "failed")
+KINDS: Final = ("compact", "changelog", "deletion-vectors", "expire", "expire-partitions", "clean", "purge")
+"""What the filters offer."""
+
+FEW_TABLES: Final = 300
+"""With more tables, jobs are listed for one table at a time: the metastore returns all of those that are asked for."""
+
+_SNAPSHOTS: Final = 1000
+"""Snapshots from which the amplification is computed: the newest."""
+
+_FIRST: Final = {
+    state: place for place, state in enumerate(("failed", "abandoned", "leased", "due", "resting", "done"))
+}
+
+
+def jobs(request: PageRequest) -> Page:
+    """All jobs that the filter lets through."""
+    found = request.catalog.overview()
+    chosen = {name: request.query.get(name, "") for name in ("state", "kind", "table")}
+    info = request.catalog.metastore.get_table(parse_table_name(chosen["table"])) if chosen["table"] else None
+    parts: dict[str, Any] = {
+        "queues": list_queues(found.work.queues if found.work else ()),
+        "failed": list_failed(found),
+        "jobs": _list_jobs(request, chosen, info, found),
+    }
+    if info is not None:
+        page = request.catalog.metastore.list_snapshots(info.table_uuid, limit=_SNAPSHOTS, newest=True)
+        parts["amplification"] = find_amplification(page.snapshots)
+    return Page("jobs.html", "Jobs", parts, area="jobs", extra={"chosen": chosen, "states": STATES, "kinds": KINDS})
+
+
+def list_failed(found: Overview) -> Listing:
+    """The jobs that failed for good. Pure."""
+    rows = [
+        {
+            "job_id": each.job_id,
+            "table": each.table,
+            "kind": each.kind,
+            "failed_age_ms": each.failed_ms,
+            "reason": each.reason,
+            "_links": {"job_id": f"/jobs/{each.job_id}/act/retry", "table": f"/jobs?table={each.table}"},
+        }
+        for each in (found.work.failed_jobs if found.work else ())
+    ]
+    note = "More work for a job makes it due again, and so does a retry: choose its number." if rows else ""
+    return Listing("failed", "Failed", FAILED, rows, "No job has failed for good.", note=note)
+
+
+def _list_jobs(request: PageRequest, chosen: Mapping[str, str], info: TableInfo | None, found: Overview) -> Listing:
+    if info is None and found.table_count > FEW_TABLES:
+        note = f"There are {found.table_count:,} tables: name one to see its jobs."
+        return Listing("jobs", "Jobs", JOBS, [], note)
+    listed = request.catalog.metastore.list_jobs([info.table_uuid] if info else [])
+    now_ms = found.now_ms or request.now_ms
+    rows = [show_job(each, now_ms, info) for each in listed]
+    rows = [each for each in rows if chosen["state"] in ("", each["state"]) and chosen["kind"] in ("", each["kind"])]
+    rows.sort(key=lambda each: (_FIRST.get(each["state"], 0), each["table"], each["kind"], each["job_id"]))
+    start = _read_start(request.query.get("after", "0"))
+    shown = rows[start : start + PAGE_ROWS]
+    is_more = len(rows) > start + PAGE_ROWS
+    return Listing(
+        "jobs",
+        "Jobs and what they did last",
+        JOBS,
+        shown,
+        "There is no such job: no commit has left any work to be done.",
+        next_query=request.with_query(after=start + PAGE_ROWS) if is_more else None,
+        note=f"{len(rows):,} in all. There is one job for each kind and place, which becomes due again and again.",
+    )
+
+
+def _read_start(text: str) -> int:
+    if not text.isdecimal() or not text.isascii() or len(text) > 9:
+        raise InvalidArgument(f"after={text!r:.80} is no number of rows.", metadata={"field": "after"})
+    return int(text)
+
+
+def show_job(job: Job, now_ms: int, info: TableInfo | None) -> dict[str, Any]:
+    """A row. Pure."""
+    state = name_state(job)
+    links = {"table": table_address(job.table, "jobs")}
+    if state in ("failed", "resting"):
+        links["job_id"] = f"/jobs/{job.job_id}/act/retry"
+    return {
+        "job_id": job.job_id,
+        "table": job.table,
+        "kind": job.kind,
+        "state": state,
+        "place": _name_place(job, info),
+        "priority": job.priority,
+        "attempts": job.attempts,
+        "created_ms": job.created_at_ms,
+        "changed_age_ms": max(now_ms - job.updated_at_ms, 0),
+        "outcome": job.outcome or None,
+        "reason": job.reason or None,
+        "holder": job.holder or None,
+        "payload": dict(job.payload),
+        "_links": links,
+    }
+
+
+def _name_place(job: Job, info: TableInfo | None) -> str | None:
+    try:
+        partition, bucket = parse_bucket_scope(job.scope)
+    except InvalidArgument:
+        # It works on the whole table.
+        return None
+    if not partition:
+        return f"bucket {bucket}"
+    return f"a partition, bucket {bucket}" if info is None else name_bucket(info.schema, partition, bucket)
+
+
+def find_amplification(snapshots: Sequence[Snapshot]) -> dict[str, Any]:
+    """How many rows compactions rewrote for each row that was committed. Pure."""
+    rewritten = sum(each.added_rows for each in snapshots if each.kind is SnapshotKind.COMPACT)
+    committed = sum(each.added_rows for each in snapshots if each.kind is not SnapshotKind.COMPACT)
+    return {
+        "snapshots": len(snapshots),
+        "committed_rows": committed,
+        "rewritten_rows": rewritten,
+        "amplification": round(1 + rewritten / committed, 2) if committed else None,
+    }

@@ -1,0 +1,1 @@
+"""Statements that people write on the query page, run where they can harm nothing."""

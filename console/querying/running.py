@@ -1,0 +1,103 @@
+"""Runs a statement in a process of its own, which ends with it.
+
+A statement of a person may take any time and any memory, and DuckDB allocates some of it where no limit of its own
+counts. A thread cannot be ended, a process can: when the time is over it is killed, and what it held is free. The
+processes are forked from one that has the libraries loaded, so a statement begins after some ten milliseconds.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakelog.errors import InvalidArgument, LakelogError, ResourceExhausted, Unavailable
+from lakelog.sdk.catalog import Catalog
+
+AT_ONCE: Final = 3
+"""Statements that run at once in one console; further ones are refused, and do not wait in threads of pages."""
+
+START_S: Final = 30.0
+"""The first statement waits until the libraries are loaded."""
+
+_processes: Final = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload(["console.querying.worker"])
+_places: Final = threading.BoundedSemaphore(AT_ONCE)
+
+
+@dataclass(frozen=True)
+class QueryRows:
+    """The rows of a statement.
+
+    Args:
+        rows: At most as many as the page shows.
+        is_cut: There are more.
+    """
+
+    rows: pa.Table
+    is_cut: bool
+
+
+def run_statement(catalog: Catalog, text: str, database: str | None, *, max_rows: int, seconds: float) -> QueryRows:
+    """Runs a statement that `read_statement` lets through; blocks until it ends or is ended.
+
+    Args:
+        catalog: The caller's; a copy of it works in the process.
+        text: The statement.
+        database: The database of tables that are named without one; None: there is none.
+        max_rows: At most so many rows are returned.
+        seconds: So long it may take.
+
+    Raises:
+        ResourceExhausted: Too many statements run already.
+        InvalidArgument: It took too long or too much memory.
+        LakelogError: An error of the statement.
+    """
+    if not _places.acquire(blocking=False):
+        raise ResourceExhausted(f"{AT_ONCE} statements run here already: try again in a moment.")
+    try:
+        return _run(catalog, text, database, max_rows, seconds)
+    finally:
+        _places.release()
+
+
+def _run(catalog: Catalog, text: str, database: str | None, max_rows: int, seconds: float) -> QueryRows:
+    from .worker import work
+
+    ours, theirs = _processes.Pipe(duplex=False)
+    process = _processes.Process(target=work, args=(theirs, catalog, text, database, max_rows, seconds), daemon=True)
+    with ours:
+        try:
+            process.start()
+            theirs.close()
+            if not ours.poll(START_S):
+                raise Unavailable("The process for the statement did not start in time.")
+            ours.recv()
+            if not ours.poll(seconds):
+                raise InvalidArgument(
+                    f"The statement was ended after {seconds:g} s. Read less: a condition on the partition or the key "
+                    "leaves out files; or run it by `lakelog sql`, which has no limit.",
+                    reason="QUERY_TOO_LONG",
+                )
+            return _to_rows(ours.recv())
+        except EOFError as error:
+            raise InvalidArgument(
+                "The statement took more memory than there is for one here. Read fewer rows or columns, or run it by "
+                "`lakelog sql`.",
+                reason="QUERY_TOO_LARGE",
+            ) from error
+        finally:
+            if process.pid is not None:
+                process.kill()
+                process.join()
+
+
+def _to_rows(answer: Any) -> QueryRows:
+    if isinstance(answer, LakelogError):
+        raise answer
+    data, is_cut = answer
+    with pa.ipc.open_stream(data) as reader:
+        return QueryRows(reader.read_all(), is_cut)

@@ -1,0 +1,1 @@
+"""Health: whether lakelog works, and what to do if it does not."""

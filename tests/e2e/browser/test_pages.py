@@ -1,0 +1,107 @@
+"""Every page in a real browser, with data that changes: no error, no sideways scrolling, no serious finding of axe."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+from playwright.sync_api import Browser
+
+from lakelog.sdk.catalog import Catalog
+from tests.support.browser import WIDTHS, WatchedPage, needs_chromium, watched_page
+from tests.support.forked_stack import ForkedStack
+
+pytestmark = [pytest.mark.e2e, needs_chromium]
+
+MOST_PAGES = 120
+
+
+def kind_of(path: str) -> str:
+    """Pages that only differ in what they show are of one kind: one of them is looked at closely."""
+    path = re.sub(r"/tables/([^/]+)/([^/]+)", r"/tables/*/\2", path)
+    return re.sub(r"/\d+", "/N", path)
+
+
+def links_of(watched: WatchedPage, first: str) -> list[str]:
+    """The pages of the console that a page leads to."""
+    here = urlsplit(first).netloc
+    found = watched.page.eval_on_selector_all("a[href]", "all => all.map(each => each.getAttribute('href'))")
+    absolute = [urljoin(watched.page.url, each).partition("#")[0] for each in found]
+    return [each for each in absolute if urlsplit(each).netloc == here and "as=" not in each]
+
+
+def crawl(watched: WatchedPage, first: str) -> list[str]:
+    """Looks at each page that can be reached by links, once; returns their addresses."""
+    seen, waiting = {first}, deque([first])
+    looked: set[str] = set()
+    while waiting and len(seen) < MOST_PAGES:
+        address = waiting.popleft()
+        parts = urlsplit(address)
+        kind = kind_of(parts.path + (f"?{'&'.join(sorted(re.findall(r'[a-z]+(?==)', parts.query)))}"))
+        if kind in looked:
+            continue
+        looked.add(kind)
+        answer = watched.page.goto(address)
+        assert answer is not None
+        assert answer.status == 200, f"{address}: {answer.status}"
+        watched.check_layout()
+        watched.check_accessibility()
+        for link in links_of(watched, first):
+            if link not in seen:
+                seen.add(link)
+                waiting.append(link)
+    return sorted(looked)
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(WIDTHS[0], "light"), pytest.param(WIDTHS[1], "dark", marks=pytest.mark.slow)]
+)
+def test_every_page_is_in_order(
+    browser: Browser, stack: ForkedStack, catalog: Catalog, width: int, scheme: str
+) -> None:
+    with watched_page(browser, width, scheme) as watched:
+        looked = crawl(watched, stack.console_url)
+    assert {"/?", "/tables?", "/tables/*/orders?", "/tables/*/orders/files?", "/jobs?", "/streams?"} <= set(looked)
+
+
+def test_pages_can_be_read_without_scripts(browser: Browser, stack: ForkedStack, catalog: Catalog) -> None:
+    with watched_page(browser, WIDTHS[1], "light", scripts=False) as watched:
+        page = watched.page
+        page.goto(stack.console_url)
+        page.get_by_role("link", name="Tables", exact=True).click()
+        page.get_by_role("link", name="shop", exact=True).first.click()
+        page.get_by_role("link", name="orders", exact=True).first.click()
+        assert "orders" in page.get_by_role("heading", level=1).inner_text()
+        page.get_by_label("Find a table").fill("shop.events")
+        page.get_by_label("Find a table").press("Enter")
+        assert page.get_by_role("link", name="events").count() or "/tables/shop/events" in page.url
+
+
+def test_nothing_runs_that_the_policy_does_not_allow(browser: Browser, stack: ForkedStack, catalog: Catalog) -> None:
+    """Rows, comments and properties of the tables contain scripts; a control shows that the browser would run them."""
+    context = browser.new_context()
+    try:
+        page = context.new_page()
+        watched = WatchedPage(page)
+        for path in ("", "tables/shop/orders", "tables/shop/orders/snapshots", "tables/shop/events"):
+            page.goto(f"{stack.console_url}{path}")
+        assert watched.problems == []
+        page.evaluate("() => document.body.insertAdjacentHTML('beforeend', '<img src=/nowhere onerror=alert(1)>')")
+        page.wait_for_timeout(200)
+        assert any("Content Security Policy" in problem for problem in watched.problems)
+        assert not any("dialog" in problem for problem in watched.problems)
+    finally:
+        context.close()
+    open_to_all = browser.new_context(bypass_csp=True)
+    try:
+        watched = WatchedPage(open_to_all.new_page())
+        watched.page.goto(stack.console_url)
+        watched.page.evaluate(
+            "() => document.body.insertAdjacentHTML('beforeend', '<img src=/nowhere onerror=alert(1)>')"
+        )
+        watched.page.wait_for_timeout(300)
+        assert any("dialog" in problem for problem in watched.problems)
+    finally:
+        open_to_all.close()
