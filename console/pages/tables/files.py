@@ -84,8 +84,9 @@ class _Filter:
         numbers = [
             f"{name} = {each.value}" for name, each in (("bucket", self.bucket), ("level", self.level)) if each.text
         ]
-        parts = [*([f"({self.where})"] if self.where else []), *numbers]
-        return " AND ".join(parts) or None
+        if not numbers:
+            return self.where or None
+        return " AND ".join([*([f"({self.where})"] if self.where else []), *numbers])
 
     @property
     def has_problem(self) -> bool:

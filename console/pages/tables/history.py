@@ -35,7 +35,7 @@ def history(request: PageRequest) -> Page:
     parts: dict[str, Any] = {"versions": _list_versions(request, table, versions)}
     problem = first.problem or last.problem
     if not problem:
-        for wanted in (before, after):
+        for wanted in (after, before):
             _check_version(table, versions, wanted)
         parts["changes"] = list_changes(
             versions[before], versions[after], f"Versions {before} and {after} have the same columns."

@@ -84,16 +84,15 @@ def _list_consumers(request: PageRequest, table: Table) -> Listing:
 
 
 def _describe(row: dict[str, Any], history: History, now_ms: int, table: Table) -> dict[str, Any]:
-    behind = {"rows_behind": None, "behind_ms": None}
-    links = {}
+    rows_behind, behind_ms, links = None, None, {}
     if row["snapshot_id"] is not None:
         lag = measure_lag(history, row["snapshot_id"], now_ms)
         least = "at least " if lag.is_least else ""
-        behind = {"rows_behind": f"{least}{lag.rows:,}", "behind_ms": lag.age_ms}
+        rows_behind, behind_ms = f"{least}{lag.rows:,}", lag.age_ms
         if row["snapshot_id"]:
             links["snapshot_id"] = table_address(table.name, f"snapshots/{row['snapshot_id']}")
     state = "expired" if row["expired"] else "running" if row["holder"] else "stopped"
-    return {**row, **behind, "state": state, "_links": links}
+    return {**row, "rows_behind": rows_behind, "behind_ms": behind_ms, "state": state, "_links": links}
 
 
 def _list_leases(request: PageRequest, table: Table) -> Listing:
