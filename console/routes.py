@@ -16,6 +16,7 @@ from .pages.pipelines import pipeline, pipelines
 from .pages.query import query
 from .pages.service_settings import service_settings
 from .pages.streams import streams
+from .table_routes import TABLE_PAGES
 
 _TABLE: Final = "/tables/{database}/{table}"
 
@@ -37,6 +38,7 @@ _ACTIONS: Final = (
 
 PAGES: Final = (
     PageRoute("/", overview),
+    *TABLE_PAGES,
     PageRoute("/streams", streams),
     PageRoute("/pipelines", pipelines),
     PageRoute("/pipelines/{name:path}", pipeline),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import mimetypes
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 from urllib.parse import quote, unquote
 
 import anyio.to_thread
@@ -15,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from lakelog.client.connection.status import UNAUTHENTICATED
@@ -38,7 +39,7 @@ from ..metrics import Metrics
 from ..pages.page import FORM_TOKEN, Page, PageRequest, PageSettings, Redirect
 from .callers import TOKEN_COOKIE, Callers
 from .once import Once
-from .rendering import STATIC, Rendering, to_csv, to_json
+from .rendering import Rendering, read_static, to_csv, to_json
 from .security import Security
 
 PageFunction: TypeAlias = Callable[[PageRequest], Page | Redirect]
@@ -188,7 +189,7 @@ class Site:
             caller=TOKEN_COOKIE in request.cookies,
             message=message,
             address=address,
-            is_live=is_live,
+            is_live=is_live and page.is_live,
         )
         response = HTMLResponse(text, status)
         if message:
@@ -265,8 +266,9 @@ def _route(site: Site, page: PageRoute) -> Route:
 
 
 async def _static(request: Request) -> Response:
-    name: Any = request.path_params["name"]
-    file = STATIC / name
-    if file.parent != STATIC or not file.is_file():
+    name: str = request.path_params["name"]
+    content = read_static(name)
+    if content is None:
         return Response(status_code=HTTPStatus.NOT_FOUND)
-    return FileResponse(file, headers={"Cache-Control": "public, max-age=31536000, immutable"})
+    kind = mimetypes.guess_type(name)[0]
+    return Response(content, media_type=kind, headers={"Cache-Control": "public, max-age=31536000, immutable"})

@@ -17,6 +17,7 @@ from markupsafe import Markup
 import lakelog
 from lakelog.cli.output.text import clean_text, format_age, format_bytes, format_count, format_time, plural
 from lakelog.errors import NotFound
+from lakelog.pictures.svg.style import STYLE
 
 from ..pages.page import Listing, Page
 
@@ -69,6 +70,8 @@ class Rendering:
             time=format_time,
             plural=plural,
             shorten=shorten,
+            clean=clean_text,
+            clean_lines=lambda text: "\n".join(clean_text(line) for line in text.split("\n")),
         )
         self._environment.tests["listing"] = lambda value: isinstance(value, Listing)
         self._environment.globals.update(
@@ -185,8 +188,18 @@ def _plain(value: Any) -> Any:
 _digests: dict[str, str] = {}
 
 
+def read_static(name: str) -> bytes | None:
+    """A file that pages use; None: there is none. The style sheet of pictures is a constant of theirs."""
+    if name == "pictures.css":
+        return STYLE.encode()
+    file = STATIC / name
+    return file.read_bytes() if file.parent == STATIC and file.is_file() else None
+
+
 def _static_address(name: str) -> str:
     """The address of a file; it changes with the file, so that browsers may keep it."""
     if name not in _digests:
-        _digests[name] = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+        content = read_static(name)
+        assert content is not None, f"there is no file {name}"
+        _digests[name] = hashlib.sha256(content).hexdigest()[:12]
     return f"/static/{name}?{_digests[name]}"

@@ -128,6 +128,9 @@ class Page:
         crumbs: The way to it: titles and addresses.
         area: The entry of the navigation that it belongs to.
         extra: What only the template needs.
+        watch: A part of a query that an open page adds when it updates itself: it names what the page shows, so that
+            the page can say that another thing has its name by then.
+        is_live: Whether an open page updates itself, if its route allows that.
         status: The status of the answer.
     """
 
@@ -137,6 +140,8 @@ class Page:
     crumbs: Sequence[tuple[str, str]] = ()
     area: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
+    watch: str = ""
+    is_live: bool = True
     status: HTTPStatus = HTTPStatus.OK
 
 

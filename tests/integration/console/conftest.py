@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from lakelog.sdk.catalog import Catalog
-from tests.support.console import RunningConsole, metastore_with_tokens, running_console
+from tests.support.running_console import RunningConsole, metastore_with_tokens, running_console
 
 
 @pytest.fixture(scope="package")

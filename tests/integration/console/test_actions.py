@@ -13,7 +13,7 @@ import pytest
 from lakelog.format.retention.consumer import ConsumerPosition
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from tests.support.console import Answer, RunningConsole, token_of
+from tests.support.running_console import Answer, RunningConsole, token_of
 
 _numbers = itertools.count(1)
 
@@ -104,7 +104,7 @@ def test_a_second_click_does_nothing_twice(acting: RunningConsole, table: Table)
 
 
 def test_another_console_refuses_a_form_that_was_sent_before(acting: RunningConsole, target: str, table: Table) -> None:
-    from tests.support.console import running_console
+    from tests.support.running_console import running_console
 
     path = address(table, "roll-back")
     form = {**read_form(acting.get(path + "?to=1")), "confirmed_name": table.name}

@@ -15,7 +15,7 @@ from console.pages.page import Page, PageRequest
 from console.routes import PAGES
 from lakelog.sdk.catalog import Catalog
 from lakelog.testing.proxy import TcpProxy
-from tests.support.console import RunningConsole, running_console
+from tests.support.running_console import RunningConsole, running_console
 
 
 @pytest.fixture(autouse=True)

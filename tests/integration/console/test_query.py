@@ -13,7 +13,7 @@ import pytest
 
 from console.querying import running
 from lakelog.sdk.catalog import Catalog
-from tests.support.console import Answer, RunningConsole, running_console
+from tests.support.running_console import Answer, RunningConsole, running_console
 
 FOREVER = "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from console.http.security import POLICY
-from tests.support.console import RunningConsole, token_of
+from tests.support.running_console import RunningConsole, token_of
 
 FORM = {"token": "wrong-token-0123456789"}
 REACHED = 401

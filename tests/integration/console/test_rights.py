@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.support.console import RunningConsole
+from tests.support.running_console import RunningConsole
 
 PAGES = ("/", "/streams", "/pipelines", "/jobs", "/grants", "/settings")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.console import RunningConsole, token_of
+from tests.support.running_console import RunningConsole, token_of
 
 FROM_HERE = {"Sec-Fetch-Site": "same-origin"}
 

@@ -1,0 +1,89 @@
+"""The jobs of a table, and how much compactions write for what commits write."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.sdk.tables.table import Table
+
+from ..page import PAGE_ROWS, Column, Listing, Page, PageRequest
+from .numbers import NumberField, read_number
+from .opened import open_table, table_page
+from .rows import to_rows
+
+_SNAPSHOTS: Final = 1000
+"""The newest ones, over which the amplification is summed."""
+
+_JOBS: Final = (
+    Column("id", "Job", "count"),
+    Column("kind", "Kind"),
+    Column("state", "State", "state"),
+    Column("partition", "Partition", "code"),
+    Column("bucket", "Bucket", "count"),
+    Column("priority", "Priority", "count"),
+    Column("attempts", "Attempts", "count", "since its last success"),
+    Column("holder", "Done by", "code"),
+    Column("outcome", "Did last"),
+    Column("reason", "Why it failed last"),
+    Column("created_at", "Due since", "time", "when it first became due"),
+    Column("updated_at", "Changed", "time"),
+    Column("payload", "To do", "json"),
+)
+_ORDER: Final = ("failed", "abandoned", "leased", "due", "resting", "done")
+_PLACE: Final = NumberField("place", "place in the list", 0)
+
+
+def jobs(request: PageRequest) -> Page:
+    """The jobs, those that need somebody first."""
+    opened = open_table(request)
+    table = opened.table
+    rows = to_rows(table.system_table("jobs").to_arrow())
+    rows.sort(key=lambda row: (_ORDER.index(row["state"]), -row["priority"], row["id"]))
+    states = Counter(row["state"] for row in rows)
+    first = read_number(request.query.get("after"), _PLACE).value or 0
+    end = first + PAGE_ROWS
+    parts: dict[str, Any] = {
+        "facts": {state: states[state] for state in _ORDER},
+        "amplification": measure_amplification(_load_counts(table)),
+        "jobs": Listing(
+            "jobs",
+            "Jobs",
+            _JOBS,
+            [{**row, "_links": {"id": f"/jobs/{row['id']}"}} for row in rows[first:end]],
+            "Compactors have had nothing to do for this table.",
+            request.with_query(after=end, of=table.uuid) if end < len(rows) else None,
+            note=f"Jobs {first + 1:,} to {min(end, len(rows)):,} of {len(rows):,}." if len(rows) > PAGE_ROWS else "",
+        ),
+    }
+    return table_page(opened, "jobs", "jobs.html", parts, is_live=len(rows) <= PAGE_ROWS)
+
+
+def _load_counts(table: Table) -> list[dict[str, Any]]:
+    after = max(table.info.latest_snapshot_id - _SNAPSHOTS, 0)
+    columns = ["id", "kind", "added_rows", "added_files", "rows", "bytes"]
+    found = table.system_table("snapshots").scan(columns, "id > :after", params={"after": after})
+    return to_rows(found.to_arrow())
+
+
+def measure_amplification(snapshots: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What commits and compactions wrote, by rows of `$snapshots`. Pure.
+
+    Snapshots count rows and not bytes that they added, so bytes are rows of the average size at that snapshot.
+    """
+    sums: Counter[str] = Counter()
+    count = 0
+    for each in snapshots:
+        who = "compactions" if each["kind"] == SnapshotKind.COMPACT.value else "commits"
+        row_bytes = each["bytes"] / each["rows"] if each["rows"] else 0
+        sums[f"{who}_rows"] += each["added_rows"]
+        sums[f"{who}_bytes"] += round(each["added_rows"] * row_bytes)
+        sums[f"{who}_files"] += each["added_files"]
+        sums[who] += 1
+        count += 1
+    keys = [f"{who}{what}" for who in ("commits", "compactions") for what in ("", "_files", "_rows", "_bytes")]
+    written = sums["commits_bytes"]
+    factor = None if not written else round((written + sums["compactions_bytes"]) / written, 2)
+    return {"snapshots": count, **{key: sums[key] for key in keys}, "factor": factor}

@@ -1,0 +1,129 @@
+"""The snapshots of a table, the newest first, and its tags."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from lakelog.pictures.timeline import draw_timeline, load_timeline
+from lakelog.sdk.tables.table import Table
+
+from ..page import PAGE_ROWS, Column, Listing, Page, PageRequest, table_address
+from .comparison import compare
+from .found_snapshots import SNAPSHOT
+from .numbers import Number, read_number
+from .opened import Opened, open_table, table_page
+from .pictures import draw
+from .rows import to_rows
+
+_SNAPSHOTS: Final = (
+    Column("id", "Snapshot", "count"),
+    Column("kind", "Kind", hint="COMPACT changes no row"),
+    Column("committed_at", "Committed", "time"),
+    Column("writer", "Writer", "code"),
+    Column("added_rows", "Added rows", "count"),
+    Column("added_files", "Files +", "count", "files that it added"),
+    Column("removed_files", "Files −", "count", "files that it removed"),
+    Column("rows", "Stored rows", "count", "in live files, with rows that merging hides"),
+    Column("bytes", "Size", "bytes"),
+    Column("schema_id", "Schema", "count"),
+    Column("watermark", "Watermark", "time"),
+    Column("changelog", "Changelog", hint="whether it has changelog files"),
+    Column("tags", "Tags", "code"),
+)
+_READ: Final = [column.key for column in _SNAPSHOTS if column.key != "tags"]
+_TAGS: Final = (
+    Column("name", "Tag", "code"),
+    Column("snapshot_id", "Snapshot", "count"),
+    Column("committed_at", "Committed", "time"),
+    Column("created_at", "Tagged", "time"),
+    Column("rows", "Stored rows", "count"),
+)
+
+
+def snapshots(request: PageRequest) -> Page:
+    """The snapshots, or the differences of two if the address names them."""
+    opened = open_table(request)
+    before, after = read_number(request.query.get("from"), SNAPSHOT), read_number(request.query.get("to"), SNAPSHOT)
+    if before.value is not None and after.value is not None:
+        parts = compare(request, opened.table, before.value, after.value)
+        title = f"from snapshot {before.value} to {after.value}"
+        return table_page(
+            opened, "snapshots", "comparison.html", parts, title=title, is_live=False, before=before, after=after
+        )
+    return _list(request, opened, before, after)
+
+
+def _list(request: PageRequest, opened: Opened, before: Number, after: Number) -> Page:
+    table = opened.table
+    latest = request.catalog.metastore.list_latest([table.uuid])[0]
+    tags = to_rows(table.system_table("tags").to_arrow())
+    until = read_number(request.query.get("after"), SNAPSHOT)
+    parts: dict[str, Any] = {
+        "facts": {
+            "latest": latest.snapshot_id or None,
+            "earliest": latest.earliest_snapshot_id or None,
+            "earliest_change": latest.earliest_change_id or None,
+            "retained": latest.snapshot_id - latest.earliest_snapshot_id + 1 if latest.snapshot_id else 0,
+        },
+        "snapshots": _list_snapshots(
+            request, table, until.value or latest.snapshot_id + 1, latest.earliest_snapshot_id, tags
+        ),
+        "tags": Listing(
+            "tags", "Tags", _TAGS, _link(table, tags[:PAGE_ROWS]), "No snapshot has a name.", note=_more(tags)
+        ),
+    }
+    picture = draw(lambda: load_timeline(table), draw_timeline) if latest.snapshot_id and until.value is None else None
+    return table_page(
+        opened,
+        "snapshots",
+        "snapshots.html",
+        parts,
+        is_live=until.value is None,
+        picture=picture,
+        before=before,
+        after=after,
+        until=until,
+        newest=latest.snapshot_id,
+    )
+
+
+def _list_snapshots(
+    request: PageRequest, table: Table, below: int, earliest: int, tags: list[dict[str, Any]]
+) -> Listing:
+    least = max(below - PAGE_ROWS, earliest, 1)
+    names: dict[int, list[str]] = {}
+    for tag in tags:
+        names.setdefault(tag["snapshot_id"], []).append(tag["name"])
+    found = to_rows(
+        table.system_table("snapshots")
+        .scan(_READ, "id >= :least AND id < :below", params={"least": least, "below": below})
+        .to_arrow()
+    )
+    rows = [
+        {
+            **row,
+            "tags": ", ".join(names.get(row["id"], [])) or None,
+            "_links": {
+                "id": table_address(table.name, f"snapshots/{row['id']}"),
+                "schema_id": f"{table_address(table.name, 'history')}?to={row['schema_id']}",
+            },
+        }
+        for row in reversed(found)
+    ]
+    next_query = request.with_query(after=least, of=table.uuid) if least > max(earliest, 1) else None
+    empty = (
+        "There are no snapshots before this one: older ones have expired."
+        if earliest
+        else "There are no snapshots yet."
+    )
+    return Listing("snapshots", "Snapshots", _SNAPSHOTS, rows, empty, next_query)
+
+
+def _link(table: Table, tags: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {**tag, "_links": {"snapshot_id": table_address(table.name, f"snapshots/{tag['snapshot_id']}")}} for tag in tags
+    ]
+
+
+def _more(tags: list[dict[str, Any]]) -> str:
+    return f"The first {PAGE_ROWS} of {len(tags):,} by name; lakelog tag list has all." if len(tags) > PAGE_ROWS else ""
