@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, Final
 
 import lakelog
-from lakelog.health.health import load_health
+from lakelog.health.health import examine
 
 from .overview import list_services
 from .page import Column, Listing, Page, PageRequest
@@ -21,7 +21,7 @@ VERSIONS: Final = (
 
 def service_settings(request: PageRequest) -> Page:
     """Health and settings."""
-    health = load_health(request.catalog)
+    health = examine(request.catalog)
     found = health.overview or request.catalog.overview()
     metastore, settings = request.catalog.metastore, request.settings
     counts = Counter((each.kind, each.version) for each in health.services or ())

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from console.http import live
+from console.http import callers, live
 from console.http.app import PageRoute
 from console.pages.page import Page, PageRequest
 from console.routes import PAGES
+from lakelog.client.connection.retry import RetryPolicy
 from lakelog.sdk.catalog import Catalog
 from lakelog.testing.proxy import TcpProxy
 from tests.support.running_console import RunningConsole, running_console
@@ -45,7 +46,8 @@ def test_a_page_that_stays_the_same_is_not_sent_again(console: RunningConsole) -
             assert line == b": same"
 
 
-def test_a_metastore_that_is_away_is_said_and_comes_back(target: str) -> None:
+def test_a_metastore_that_is_away_is_said_and_comes_back(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callers, "_RETRIES", RetryPolicy(total_s=0.1))
     with TcpProxy(int(target.rpartition(":")[2])) as proxy, running_console(proxy.target) as console:
         with console.stream("/pipelines") as stream:
             stream.wait_for("page")
