@@ -15,7 +15,7 @@ from .pages.overview import overview
 from .pages.pipelines import pipeline, pipelines
 from .pages.query import query
 from .pages.service_settings import service_settings
-from .pages.streams import streams
+from .pages.streams_and_logs.streams import streams
 from .table_routes import TABLE_PAGES
 
 _TABLE: Final = "/tables/{database}/{table}"
