@@ -40,6 +40,11 @@ class TableHandle:
         return self._info
 
     @property
+    def context(self) -> Context:
+        """What it shares with its catalog: metastore, stores, caches and clock."""
+        return self._context
+
+    @property
     def name(self) -> str:
         """Its full name, `database.table`."""
         return str(self._info.name)

@@ -1,0 +1,1 @@
+"""How pictures are drawn: shapes, colours, scales and words. Pure."""
