@@ -26,7 +26,7 @@ _STEPS: Final[dict[str, tuple[str, ...]]] = {
     "reads, SQL, Spark": ("write", "commit", "seen"),
     "subscriptions": ("write", "commit", "push", "seen"),
     "transactional log": ("write", "commit", "publish", "seen"),
-    "eventual log": ("write, send", "seen", "commit"),
+    "eventual log": ("send", "seen", "commit"),
 }
 _STEP_PAINTS: Final[dict[str, Paint]] = {"commit": "gray", "seen": "teal"}
 
