@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.format.compaction.settings import CompactionSettings
+from lakelog.format.keys.partition_text import name_partition
 from lakelog.format.tables.plan import AtSnapshot, Plan, PlanRequest
 from lakelog.options.values import TableOptions
-from lakelog.pictures.partition_text import to_partition_text
 from lakelog.pictures.svg.drawing import MARGIN, Drawing
 from lakelog.pictures.svg.picture import DEFAULT_WIDTH, Picture
 from lakelog.pictures.svg.scales import Scale, count_ticks
@@ -103,10 +103,10 @@ def to_files(table: str, plan: Plan, target_bytes: int) -> Files:
     )
     order = [("small_sum", "descending"), ("size_bytes_count", "descending"), (noun, "ascending")]
     shown = grouped.sort_by(order).slice(0, MOST_GROUPS)
-    ids = shown.column(noun)
-    names = (
-        to_partition_text(ids, plan.schema) if noun == "partition" else [f"bucket {each}" for each in ids.to_pylist()]
-    )
+    names = [
+        name_partition(plan.schema, each) if noun == "partition" else f"bucket {each}"
+        for each in shown.column(noun).to_pylist()
+    ]
     figures = zip(
         *(shown.column(f"{name}").to_pylist() for name in ("size_bytes_count", "small_sum", "size_bytes_sum")),
         strict=True,
