@@ -171,9 +171,9 @@ def _place_keys(part: pa.Table) -> tuple[_Floats, _Floats]:
     ranks = bounds.take(pc.sort_indices(bounds))
     first = pc.index_in(low, ranks).fill_null(0).to_numpy().astype(np.int64)
     last = pc.index_in(high, ranks).fill_null(len(ranks) - 1).to_numpy().astype(np.int64)
-    # A file with a single key still has a width: each bound is an interval of its own, as are the gaps.
-    last = np.maximum(last, first) + 1
-    density = np.zeros(len(ranks) + 2)
+    # A file with a single key still has a width: each bound is an interval of its own, as is the gap after it.
+    first, last = 2 * first, 2 * np.maximum(last, first) + 1
+    density = np.zeros(2 * len(ranks) + 2)
     share = np.maximum(part.column("size_bytes").to_numpy(), 1) / (last - first)
     np.add.at(density, first, share)
     np.add.at(density, last, -share)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -51,8 +50,7 @@ def plot() -> None:
 def _check_file(context: click.Context, parameter: click.Parameter, file: str | None) -> str | None:
     if file not in (None, _STANDARD_OUTPUT) and not str(file).endswith(".svg"):
         raise click.UsageError(
-            f"-o {file!r:.100} names no picture: here -o takes a file that ends in .svg, or -. The format of the output "
-            "is --output."
+            f"-o {file!r:.100} names no picture: here -o takes a file that ends in .svg, or -. The format is --output."
         )
     return file
 
@@ -193,11 +191,6 @@ def _draw(
     if file == _STANDARD_OUTPUT:
         printer.raw(picture.to_svg())
         return
-    path = _name_file(name) if file is None else Path(file)
+    path = Path(file or f"{name}-{click.get_current_context().info_name}.svg")
     path.write_text(picture.to_svg(), encoding="utf-8")
     printer.done(f"{picture.description} Drawn into {path}.", {"file": str(path), "description": picture.description})
-
-
-def _name_file(table: str) -> Path:
-    """A file named like the table and the picture. Tables can have any characters, and files not."""
-    return Path(f"{re.sub(r'[^A-Za-z0-9._-]', '_', table)}-{click.get_current_context().info_name}.svg")
