@@ -54,7 +54,7 @@ def test_pending_commits_wait_since_their_commit(world: World) -> None:
 
 
 def test_rows_that_were_sent_before_their_commit_do_not_wait(world: World) -> None:
-    table, _ = world.make(**{"log.consistency": "eventual"})
+    table, _ = world.make(keyed=True, **{"log.consistency": "eventual"})
     table.upsert(rows((1, 1)))
     data = load_freshness(table)
     assert data.consistency == "eventual"
