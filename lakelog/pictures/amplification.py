@@ -80,7 +80,12 @@ class Amplification:
 
 
 def load_amplification(table: Table) -> Amplification:
-    """Requests the sizes of the files that the newest snapshots added. Errors as of `Table.snapshots`."""
+    """Requests the sizes of the files that the newest snapshots added.
+
+    Raises:
+        SnapshotExpired: Snapshots expired between the requests; another try looks at those that are left.
+        NotFound: The table was dropped.
+    """
     history = load_history(table)
     snapshots = pick_newest(history, MOST_FILES)
     if not snapshots:
