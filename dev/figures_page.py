@@ -6,20 +6,20 @@ import sys
 import tomllib
 from dataclasses import dataclass
 from datetime import date
-from html import escape
 from pathlib import Path
 from typing import Final
 
 from dev.pages import write_or_check
+from lakelog.pictures.svg.drawing import Drawing
+from lakelog.pictures.svg.picture import DEFAULT_WIDTH
+from lakelog.pictures.svg.scales import Scale
 
 _ROOT: Final = Path(__file__).parent.parent
 DATA: Final = _ROOT / "bench/plots/readme.toml"
 PICTURE: Final = _ROOT / "docs/freshness.svg"
 
-_WIDTH: Final = 760
 _LEFT: Final = 190
 _ROW: Final = 34
-_TOP: Final = 52
 _LONGEST_MS: Final = 45.0
 _GRID_MS: Final = (0, 10, 20, 30, 40)
 
@@ -52,45 +52,35 @@ def render_picture() -> str:
     data = tomllib.loads(DATA.read_text(encoding="utf-8"))
     bars = [Bar(**bar) for bar in data["freshness"]]
     days = sorted({bar.written_down for bar in bars})
-    bottom = _TOP + _ROW * len(bars)
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{bottom + 62}" '
-        f'viewBox="0 0 {_WIDTH} {bottom + 62}" font-family="sans-serif" font-size="13">',
-        '<rect width="100%" height="100%" fill="#ffffff"/>',
-        '<text x="16" y="26" font-size="15" font-weight="bold" fill="#202020">'
-        "From the beginning of a write until a reader has its rows</text>",
-    ]
+    drawing = Drawing(DEFAULT_WIDTH)
+    title = "From the beginning of a write until a reader has its rows"
+    top = drawing.heading(title) + 8
+    bottom = top + _ROW * len(bars)
+    scale = Scale(0, _LONGEST_MS, _LEFT, DEFAULT_WIDTH - 100)
     for grid_ms in _GRID_MS:
-        x = _place(grid_ms)
-        lines += [
-            f'<line x1="{x}" y1="{_TOP - 8}" x2="{x}" y2="{bottom}" stroke="#d8d8d8"/>',
-            f'<text x="{x}" y="{bottom + 18}" text-anchor="middle" fill="#505050">{grid_ms} ms</text>',
-        ]
+        x = scale.place(grid_ms)
+        drawing.line(x, top - 8, x, bottom)
+        drawing.text(x, bottom + 18, f"{grid_ms} ms", paint="soft", anchor="middle")
     for number, bar in enumerate(bars):
-        lines += _draw_bar(bar, _TOP + number * _ROW)
-    lines += [
-        f'<text x="16" y="{bottom + 38}" font-size="11" fill="#505050">Bar: median. Line: 99th percentile. '
-        f"Ten writes of 100 rows a second. Written down from {days[0]} to {days[-1]}.</text>",
-        f'<text x="16" y="{bottom + 53}" font-size="11" fill="#505050">{escape(data["machine"])}</text>',
-        "</svg>",
+        _draw_bar(drawing, scale, bar, top + number * _ROW)
+    notes = [
+        "Bar: median. Line: 99th percentile. Ten writes of 100 rows a second. "
+        f"Written down from {days[0]} to {days[-1]}.",
+        data["machine"],
     ]
-    return "\n".join(lines) + "\n"
+    end = drawing.notes(bottom + 42, notes)
+    words = ", ".join(f"{bar.label} {bar.median_ms:g} ms, 99th percentile {bar.p99_ms:g} ms" for bar in bars)
+    return drawing.finish(end, title, words).to_svg()
 
 
-def _draw_bar(bar: Bar, top: int) -> list[str]:
-    median, p99 = _place(bar.median_ms), _place(bar.p99_ms)
+def _draw_bar(drawing: Drawing, scale: Scale, bar: Bar, top: float) -> None:
+    median, p99 = scale.place(bar.median_ms), scale.place(bar.p99_ms)
     middle = top + 10
-    return [
-        f'<text x="{_LEFT - 10}" y="{middle + 5}" text-anchor="end" fill="#202020">{escape(bar.label)}</text>',
-        f'<rect x="{_LEFT}" y="{top}" width="{round(median - _LEFT, 1)}" height="20" fill="#2f6f9f"/>',
-        f'<line x1="{median}" y1="{middle}" x2="{p99}" y2="{middle}" stroke="#202020" stroke-width="2"/>',
-        f'<line x1="{p99}" y1="{middle - 6}" x2="{p99}" y2="{middle + 6}" stroke="#202020" stroke-width="2"/>',
-        f'<text x="{round(p99 + 8, 1)}" y="{middle + 5}" fill="#202020">{bar.median_ms:g} / {bar.p99_ms:g}</text>',
-    ]
-
-
-def _place(milliseconds: float) -> float:
-    return round(_LEFT + milliseconds / _LONGEST_MS * (_WIDTH - _LEFT - 100), 1)
+    drawing.text(_LEFT - 10, middle + 5, bar.label, anchor="end")
+    drawing.box(_LEFT, top, median - _LEFT, 20, paint="blue", radius=1)
+    drawing.line(median, middle, p99, middle, paint="ink", width=2)
+    drawing.line(p99, middle - 6, p99, middle + 6, paint="ink", width=2)
+    drawing.text(p99 + 8, middle + 5, f"{bar.median_ms:g} / {bar.p99_ms:g}")
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "tags": "Name snapshots; a snapshot with a name does not expire.",
     "snapshots": "List a table's snapshots, the newest last.",
     "files": "List the data files that a read needs.",
+    "plot": "Draw a picture of a table as SVG.",
     "pipelines": "List ingestion pipelines and streams to sinks, or forget one.",
     "jobs": "List the jobs of compactors, or try one again.",
     "log": "Inspect, check and restart the external logs of tables.",

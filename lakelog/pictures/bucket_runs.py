@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.format.keys.partition_text import name_partition
 from lakelog.format.tables.plan import Plan
-from lakelog.pictures.partition_text import to_partition_text
 from lakelog.pictures.svg.drawing import MARGIN, Drawing
 from lakelog.pictures.svg.picture import Picture
 from lakelog.pictures.svg.style import Paint
@@ -116,7 +116,7 @@ def to_runs(table: str, plan: Plan) -> BucketRuns:
         place += len(group)
     return BucketRuns(
         table,
-        to_partition_text(files.column("partition").slice(0, 1), plan.schema)[0],
+        name_partition(plan.schema, files.column("partition")[0].as_py()),
         files.column("bucket")[0].as_py(),
         plan.snapshot.snapshot_id,
         by_key,
@@ -171,9 +171,9 @@ def _place_keys(part: pa.Table) -> tuple[_Floats, _Floats]:
     ranks = bounds.take(pc.sort_indices(bounds))
     first = pc.index_in(low, ranks).fill_null(0).to_numpy().astype(np.int64)
     last = pc.index_in(high, ranks).fill_null(len(ranks) - 1).to_numpy().astype(np.int64)
-    # A file with a single key still has a width: each bound is an interval of its own, as are the gaps.
-    last = np.maximum(last, first) + 1
-    density = np.zeros(len(ranks) + 2)
+    # A file with a single key still has a width: each bound is an interval of its own, as is the gap after it.
+    first, last = 2 * first, 2 * np.maximum(last, first) + 1
+    density = np.zeros(2 * len(ranks) + 2)
     share = np.maximum(part.column("size_bytes").to_numpy(), 1) / (last - first)
     np.add.at(density, first, share)
     np.add.at(density, last, -share)
@@ -194,10 +194,11 @@ def draw_runs(data: BucketRuns, width: int) -> Picture:
     )
     y = drawing.heading(title, [words, hint])
     left = MARGIN + (104 if width >= 500 else 70)
-    for run in data.runs:
+    newest = sum(run.level == 0 for run in data.runs)
+    for number, run in enumerate(data.runs, start=1):
         _draw_row(drawing, run, y, left, data)
         y += _ROW
-        if data.more_runs and run is [each for each in data.runs if each.level == 0][-1]:
+        if data.more_runs and number == newest:
             drawing.text(left, y + 10, f"and {plural(data.more_runs, 'older run')} of level 0", paint="soft", size=11.5)
             y += 20
     if data.by_key and data.runs:
@@ -250,7 +251,7 @@ def _draw_ends(drawing: Drawing, data: BucketRuns, y: float, left: float) -> flo
     """Writes the lowest and the highest key below the axis."""
     boxes = [box for run in data.runs for box in run.boxes]
     first = next((box.first_key for box in boxes if box.start == 0 and box.first_key is not None), None)
-    end = max(box.end for box in boxes)
+    end = max((box.end for box in boxes), default=1.0)
     last = next((box.last_key for box in boxes if box.end == end and box.last_key is not None), None)
     room = (drawing.width - MARGIN - left) / 2 - 12
     drawing.text(MARGIN, y + 12, "keys", paint="soft", size=11.5)

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.format.keys.partition_text import name_partition
 from lakelog.format.tables.plan import Plan
 from lakelog.options.values import TableOptions
-from lakelog.pictures.partition_text import to_partition_text
 from lakelog.pictures.svg.drawing import MARGIN, Drawing
 from lakelog.pictures.svg.picture import Picture
 from lakelog.pictures.svg.scales import Scale, size_ticks
@@ -103,7 +103,6 @@ def to_buckets(table: str, plan: Plan) -> Buckets:
         *((key, "ascending") for key in keys[:2]),
     ]
     shown = grouped.sort_by(order).slice(0, MOST_BUCKETS)
-    partitions = to_partition_text(shown.column("partition"), plan.schema)
     return Buckets(
         table,
         snapshot_id,
@@ -114,7 +113,7 @@ def to_buckets(table: str, plan: Plan) -> Buckets:
         pc.max(grouped.column("runs_sum")).as_py() or 0,
         tuple(
             BucketSum(
-                partitions[place],
+                name_partition(plan.schema, row["partition"]),
                 row["bucket"] if has_buckets else None,
                 runs=row["runs_sum"],
                 files=row["path_count_sum"],
@@ -123,7 +122,7 @@ def to_buckets(table: str, plan: Plan) -> Buckets:
                 vectors=row["vectors_sum_sum"],
                 levels=_to_levels(levels, row["partition"], row["bucket"]),
             )
-            for place, row in enumerate(shown.to_pylist())
+            for row in shown.to_pylist()
         ),
     )
 

@@ -29,7 +29,7 @@ PALETTE: Final[dict[Paint, Shade]] = {
     "ink": Shade("#1c2127", "#e6e9ec"),
     "soft": Shade("#4f5863", "#aab3bd"),
     "blue": Shade("#2f6f9f", "#7ab8e6"),
-    "teal": Shade("#2a7f62", "#6fcf9f"),
+    "teal": Shade("#25725a", "#6fcf9f"),
     "amber": Shade("#a65d00", "#e5a84b"),
     "purple": Shade("#7a5aa6", "#b9a0e0"),
     "red": Shade("#b3362b", "#f28b82"),

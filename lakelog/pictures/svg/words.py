@@ -11,7 +11,7 @@ from lakelog.byte_sizes import format_size
 _LONGEST: Final = 200
 _BOLD: Final = 1.16
 _NARROW: Final = frozenset("iljtfrI.,:;'|!()[]- ")
-_BROAD: Final = frozenset("mwMW@%—…")
+_BROAD: Final = frozenset("mwMW@%—…=+<>~")
 
 
 def clean(text: str, longest: int = _LONGEST) -> str:
@@ -99,7 +99,7 @@ def _width_of(character: str) -> float:
     if character in _BROAD:
         return 0.95
     if character.isascii():
-        return 0.7 if character.isupper() else 0.6
+        return 0.7 if character.isupper() else 0.64 if character.isdigit() else 0.6
     if unicodedata.combining(character):
         return 0.0
     return 1.05 if unicodedata.east_asian_width(character) in "WF" else 0.75

@@ -8,6 +8,13 @@ from contextlib import closing
 import pytest
 
 from lakelog.errors import LakelogError
+from lakelog.pictures.amplification import load_amplification
+from lakelog.pictures.files import load_files
+from lakelog.pictures.freshness import load_freshness
+from lakelog.pictures.lag import load_lag
+from lakelog.pictures.levels import load_levels
+from lakelog.pictures.path import load_path
+from lakelog.pictures.timeline import load_timeline
 from lakelog.sdk.catalog import Catalog
 from lakelog.storage.objects.stores import LocationStores
 from lakelog.system_tables.registry import OF_TABLES
@@ -57,3 +64,13 @@ def test_readers_of_a_table_read_its_system_tables(world: World) -> None:
             catalog.system_table(f"shop.orders${kind}").scan()
         assert "other.orders" not in tables_of(catalog, "sys.tables")
         assert "shop.orders" in tables_of(catalog, "sys.tables")
+
+
+def test_readers_of_a_table_see_its_pictures_and_no_pipeline_of_another(world: World) -> None:
+    reader = next(kind for kind in KINDS if kind.at_table is READER)
+    with closing(open_catalog(world, name_of(reader))) as catalog:
+        table = catalog.table("shop.orders")
+        for load in (load_amplification, load_files, load_freshness, load_lag, load_levels, load_path, load_timeline):
+            assert load(table).table == "shop.orders"
+        seen = {each.table for each in catalog.metastore.list_pipelines()}
+        assert seen <= {"shop.orders"}

@@ -1,0 +1,71 @@
+"""What pictures show of a table's log, with brokers in this process and clocks that the tests set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakelog.pictures.freshness import draw_freshness, load_freshness
+from lakelog.pictures.lag import draw_lag, load_lag
+from lakelog.pictures.path import draw_path, load_path
+from lakelog.pictures.timeline import load_timeline
+from tests.support.log.log_world import World, rows
+from tests.unit.pictures.drawn import check_picture, draw_both, texts_of
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    yield world
+    world.close()
+
+
+def test_pending_commits_wait_since_their_commit(world: World) -> None:
+    table, publisher = world.make()
+    for number in range(4):
+        world.commits.time_ms += 1_000
+        table.upsert(rows((number, 0), (number + 1, 0)))
+        if number == 1:
+            publisher.publish()
+    world.commits.time_ms += 500
+    data = load_freshness(table)
+    assert data.consistency == "transactional"
+    assert [(each.snapshot_id, each.state, each.age_ms) for each in data.commits] == [
+        (1, "published", 3_500),
+        (2, "published", 2_500),
+        (3, "waiting", 1_500),
+        (4, "waiting", 500),
+    ]
+    assert (data.waiting, data.oldest_ms) == (2, 1_500)
+    for picture in draw_both(draw_freshness, data):
+        check_picture(picture)
+        assert {"transactional log (this table)", "waits 1.5 s", "in the log"} <= {*texts_of(picture)}
+        assert "2 commits not published as a whole, for 1.5 s" in picture.description
+
+    (log,) = load_lag(table).readers
+    assert log.lag is not None
+    assert (log.is_log, log.snapshot_id, log.lag.snapshots, log.lag.rows, log.lag.age_ms) == (True, 2, 2, 4, 1_500)
+    assert "until snapshot 2" in texts_of(draw_path(load_path(table)))
+    mark = load_timeline(table).log
+    assert mark is not None
+    assert (mark.snapshot_id, mark.behind) == (2, 2)
+
+
+def test_rows_that_were_sent_before_their_commit_do_not_wait(world: World) -> None:
+    table, _ = world.make(keyed=True, **{"log.consistency": "eventual"})
+    table.upsert(rows((1, 1)))
+    data = load_freshness(table)
+    assert data.consistency == "eventual"
+    assert [each.state for each in data.commits] == ["sent"]
+    assert "sent before" in texts_of(draw_freshness(data))
+
+
+def test_a_log_without_a_publisher_names_the_remedy(world: World) -> None:
+    table = world.make_unpublished()
+    table.append(rows((1, 1)))
+    remedy = "No publisher serves it: start one (lakelog publisher run)."
+    assert draw_freshness(load_freshness(table)).description.endswith(f"Problem: {remedy}")
+    assert any(remedy in text for text in texts_of(draw_lag(load_lag(table), 1_200)))
+    assert load_path(table).log.problem == remedy  # type: ignore[union-attr]
