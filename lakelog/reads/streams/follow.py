@@ -246,8 +246,10 @@ class TablesFollower:
                     )
                 until = page.complete_until if self._complete else page.latest_snapshot_id
                 found = [each for each in page.snapshots if each.snapshot_id <= until]
-                last = found[-1].snapshot_id if found else after
-                order.add(uuid, found, more=until > last)
+                if found:
+                    order.add(uuid, found, more=until > found[-1].snapshot_id)
+                else:
+                    order.has_no_more(uuid)
 
     def _show_commits(self, commits: Sequence[Commit]) -> Iterator[Progress]:
         done: dict[str, Position] = {}
