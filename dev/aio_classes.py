@@ -112,9 +112,9 @@ WRAPPERS: Final = (
     ),
 )
 
-_READS: Final = frozenset(
-    "changes count databases dropped_tables files find_stored_rows head last_identifier list schema_at services snapshots"
-    " system_table table tables to_arrow to_pandas to_polars".split()
+_READS: Final = (
+    *("count", "databases", "dropped_tables", "files", "find_stored_rows", "head", "last_identifier", "list"),
+    *("schema_at", "services", "snapshots", "system_table", "table", "tables", "to_arrow", "to_pandas", "to_polars"),
 )
 """Methods without an effect, of whatever class. A transaction's `table` opens an attempt, which a cleaner ends."""
 
