@@ -25,8 +25,8 @@ from lakelog.errors import InvalidArgument
 
 T = TypeVar("T")
 
-DEFAULT_THREADS: Final = 32
-"""With more, a metastore on the same two cores commits no more in a second, and each commit takes longer."""
+DEFAULT_THREADS: Final = 16
+"""With more, a thousand commits at once take no less time, and the event loop waits longer for Python's lock."""
 
 _SETTLE_S: Final = 5.0
 """How long a cancelled change is waited for that has begun its effect. It takes milliseconds while the metastore

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -15,15 +13,6 @@ from tests.support.forked_stack import ForkedStack
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False)])
 WAIT_S = 60.0
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedStack]:
-    folder: Path = tmp_path_factory.mktemp("aio")
-    with ForkedStack(folder, services=("metastore", "reader")) as stack:
-        with lakelog.connect(stack.target) as catalog:
-            catalog.create_database("shop")
-        yield stack
 
 
 async def take(stream: lakelog.aio.Subscription, count: int) -> list[int]:
