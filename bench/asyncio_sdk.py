@@ -39,7 +39,6 @@ def measure(bench: Bench) -> Iterator[Figure]:
         with lakelog.connect(stack.target) as catalog:
             catalog.create_database("b")
             catalog.create_table("b.t", _SCHEMA)
-            yield from _measure_blocking_calls(bench, catalog.table("b.t"))
             yield from _measure_blocking_streams(bench, catalog.table("b.t"))
         yield from asyncio.run(_measure_calls(bench, stack.target))
         for threads in _THREADS:
@@ -47,40 +46,30 @@ def measure(bench: Bench) -> Iterator[Figure]:
         yield from asyncio.run(_measure_streams(bench, stack.target))
 
 
-def _measure_blocking_calls(bench: Bench, table: lakelog.Table) -> Iterator[Figure]:
-    calls: dict[str, Callable[[], object]] = {
-        "append of a row": lambda: table.append([{"k": 1}]),
-        "snapshots": lambda: table.snapshots(1),
-    }
-    for name, call in calls.items():
-        took_ms = []
-        for _ in range(bench.scaled(500)):
-            began_s = time.perf_counter()
-            call()
-            took_ms.append(1000 * (time.perf_counter() - began_s))
-        yield absolute(f"{name}, blocking", "ms", _thirds(took_ms))
-
-
 async def _measure_calls(bench: Bench, target: str) -> list[Figure]:
     async with lakelog.aio.connect(target) as catalog:
         table = await catalog.table("b.t")
-        nothing = await _time_each(lambda: catalog._workers.read(int), bench.scaled(5000))
-        append = await _time_each(lambda: table.append([{"k": 1}]), bench.scaled(500))
-        look = await _time_each(lambda: table.snapshots(1), bench.scaled(500))
-        return [
-            absolute("a call that does nothing, awaited", "us", [1000 * each for each in nothing]),
-            absolute("append of a row, awaited", "ms", append),
-            absolute("snapshots, awaited", "ms", look),
-        ]
+        nothing_us = [1000 * await _time(lambda: catalog._workers.read(int)) for _ in range(bench.scaled(5000))]
+        figures = [absolute("a call that does nothing, awaited", "us", _thirds(nothing_us))]
+        for name, awaited, blocking in (
+            ("append of a row", lambda: table.append([{"k": 1}]), lambda: table.blocking.append([{"k": 1}])),
+            ("count", table.count, table.blocking.count),
+        ):
+            awaited_ms, blocking_ms = [], []
+            for _ in range(bench.scaled(500)):
+                awaited_ms.append(await _time(awaited))
+                began_s = time.perf_counter()
+                blocking()
+                blocking_ms.append(1000 * (time.perf_counter() - began_s))
+            figures.append(absolute(f"{name}, blocking", "ms", _thirds(blocking_ms)))
+            figures.append(absolute(f"{name}, awaited", "ms", _thirds(awaited_ms)))
+        return figures
 
 
-async def _time_each(call: Callable[[], Awaitable[object]], count: int) -> list[float]:
-    took_ms = []
-    for _ in range(count):
-        began_s = time.perf_counter()
-        await call()
-        took_ms.append(1000 * (time.perf_counter() - began_s))
-    return _thirds(took_ms)
+async def _time(call: Callable[[], Awaitable[object]]) -> float:
+    began_s = time.perf_counter()
+    await call()
+    return 1000 * (time.perf_counter() - began_s)
 
 
 def _thirds(took_ms: list[float]) -> list[float]:

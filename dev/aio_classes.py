@@ -297,7 +297,8 @@ def _to_call(arguments: ast.arguments) -> str:
 
 def _format(text: str, root: Path) -> str:
     """The text as ruff sorts its imports and formats it."""
-    for arguments in (["check", "--fix-only", "--quiet", "--select", "I,F401"], ["format", "--quiet"]):
+    own = 'lint.isort.known-first-party = ["lakelog"]'
+    for arguments in (["check", "--fix-only", "-q", "--select", "I,F401", "--config", own], ["format", "-q"]):
         command = [tool("ruff"), *arguments, "--stdin-filename", str(FOLDER / "written.py"), "-"]
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=True, cwd=root)
         text = done.stdout

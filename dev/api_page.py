@@ -106,8 +106,9 @@ def render_page() -> str:
 def _render_aio() -> str:
     """What the SDK for asyncio does not have from the blocking one."""
     parts = [
-        "\n## lakelog.aio\n\nSee [asyncio](asyncio.md). `lakelog.aio.Catalog`, `Table`, `SystemTable`, `Transaction` and "
-        "`TransactionTable` have the methods and arguments of the classes above. Those that may block are awaited.\n",
+        "\n## lakelog.aio\n\nSee [asyncio](asyncio.md). `lakelog.aio.Catalog`, `Table`, `SystemTable`, `Transaction` "
+        "and `TransactionTable` have the methods and arguments of the classes above; those that may block are awaited."
+        "\n",
         _render_function("lakelog.aio.connect", lakelog.aio.connect, level=3),
         _render_function("lakelog.aio.find_outcome", lakelog.aio.find_outcome, level=3),
         _render_class(lakelog.aio.Outcome, level=3),

@@ -26,6 +26,7 @@ class OpenCatalog(Wrapped[C]):
         self._watches = SharedWatches(blocking.metastore)
         super().__init__(blocking.with_ready_watches(self._watches), workers or open_workers())
         self._life: AsyncGenerator[None] | None = None
+        self._closing: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> Self:
         await self.live()
@@ -59,11 +60,13 @@ class OpenCatalog(Wrapped[C]):
         """Ends the connections and the threads, and waits for them; idempotent.
 
         Await what is running before: a call whose connection ends raises Unavailable, or OutcomeUnknown if it is a
-        write. Calls that wait for a thread raise InvalidArgument.
+        write. Calls that wait for a thread, and reads of subscriptions, raise InvalidArgument.
         """
         await self.live()
         assert self._life is not None, "it lives"
-        await asyncio.shield(self._life.aclose())
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._life.aclose())
+        await asyncio.shield(self._closing)
 
     def _end(self) -> None:
         self._blocking.close()

@@ -14,7 +14,8 @@ from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
 from contextlib import suppress
 
-from lakelog.aio.workers import Workers, wait_for_job
+from lakelog.aio.workers import Workers, to_result, wait_for_job
+from lakelog.errors import InvalidArgument
 from lakelog.reads.streams.batch import SnapshotChanges, StreamBatch
 from lakelog.reads.streams.subscription import SnapshotParts, check_wait
 from lakelog.reads.streams.subscription import Subscription as BlockingSubscription
@@ -40,7 +41,9 @@ class Subscription:
         self._woken = asyncio.Event()
         # A read in a thread, whose task may have been cancelled.
         self._reading: Future[StreamBatch | None] | None = None
-        blocking.listen(_Waker(self._loop, self._woken))
+        waker = _Waker(self._loop, self._woken)
+        blocking.listen(waker)
+        workers.at_end.add(waker)
         if blocking.keep_every_s is not None:
             _renew_later(weakref.ref(self), self._loop, blocking.keep_every_s)
 
@@ -121,7 +124,7 @@ class Subscription:
         if not await wait_for_job(reading, self._left_s(end_s)):
             return False, None
         self._reading = None
-        return True, reading.result()
+        return True, to_result(reading)
 
     async def _wait(self, end_s: float | None) -> bool:
         """Waits until something may have come; False: not in time."""
@@ -151,9 +154,14 @@ class Subscription:
 
     async def close(self) -> None:
         """Ends the subscription; the position stays where it is. Idempotent."""
-        if not self._blocking.closed:
+        if self._blocking.closed:
+            return
+        try:
             # Not in turn: this ends a read that is running.
             await self._workers.change(self._blocking.close)
+        except InvalidArgument:
+            # The threads have ended together with the catalog.
+            await asyncio.to_thread(self._blocking.close)
 
 
 async def open_subscription(subscribe: Callable[[], BlockingSubscription], workers: Workers) -> Subscription:

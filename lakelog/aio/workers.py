@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -39,22 +40,29 @@ class Workers:
     Args:
         pool: The threads.
         turn: Is held by each call while it runs.
+        at_end: Called at the end of the threads, as long as someone else refers to them.
     """
 
-    def __init__(self, pool: ThreadPoolExecutor, turn: AbstractContextManager[Any] | None = None) -> None:
+    def __init__(
+        self,
+        pool: ThreadPoolExecutor,
+        turn: AbstractContextManager[Any] | None = None,
+        at_end: weakref.WeakSet[Callable[[], None]] | None = None,
+    ) -> None:
         self._pool = pool
         self._turn = turn or nullcontext()
+        self.at_end: Final = weakref.WeakSet() if at_end is None else at_end
 
     def in_turn(self) -> Workers:
         """The same threads for the calls of one object, of which only one may run at a time.
 
         A call that was cancelled may still run when the next one comes, which then waits for it.
         """
-        return Workers(self._pool, threading.Lock())
+        return Workers(self._pool, threading.Lock(), self.at_end)
 
     def lend(self) -> Workers:
         """The same threads for another catalog, which does not end them."""
-        return BorrowedWorkers(self._pool)
+        return BorrowedWorkers(self._pool, None, self.at_end)
 
     async def read(self, call: Callable[[], T]) -> T:
         """Runs a call without an effect; if it is cancelled, that is raised at once."""
@@ -78,9 +86,7 @@ class Workers:
             if settle_s:
                 note_outcome(error, job)
             raise
-        if job.cancelled():
-            raise _closed()
-        return job.result()
+        return to_result(job)
 
     def start(self, call: Callable[[], T], cancelled: threading.Event | None = None) -> Future[T]:
         """Starts a call in a thread, with the context variables of the caller.
@@ -119,6 +125,8 @@ class Workers:
         def close() -> None:
             try:
                 self._pool.shutdown(wait=False, cancel_futures=True)
+                for each in list(self.at_end):
+                    each()
                 end()
                 self._pool.shutdown()
             except BaseException as error:
@@ -126,7 +134,7 @@ class Workers:
             else:
                 ended.set_result(None)
 
-        threading.Thread(target=close, name="lakelog-aio-close", daemon=True).start()
+        threading.Thread(target=close, name="lakelog-close", daemon=True).start()
         await asyncio.shield(asyncio.wrap_future(ended))
 
 
@@ -163,6 +171,13 @@ async def wait_for_job(job: Future[Any], timeout_s: float | None = None) -> bool
     answer.add_done_callback(lambda done: done.cancelled() or done.exception())
     done, _ = await asyncio.wait([answer], timeout=timeout_s)
     return bool(done)
+
+
+def to_result(job: Future[T]) -> T:
+    """The result of a job that has ended; raises its error, or InvalidArgument if the threads ended before it began."""
+    if job.cancelled():
+        raise _closed()
+    return job.result()
 
 
 def _closed() -> InvalidArgument:

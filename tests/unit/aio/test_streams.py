@@ -201,7 +201,7 @@ def test_a_watch_that_fails_begins_again_and_nothing_is_missed(
     asyncio.run(run())
 
 
-def test_whoever_is_replaced_is_fenced_while_it_waits(
+def test_a_reader_that_is_replaced_is_fenced_while_it_waits(
     metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakelog.reads.streams.open_stream._KEEP_EVERY_MS", 50)
@@ -240,6 +240,25 @@ def test_a_close_ends_the_iteration_of_another_task(metastore: InProcessMetastor
                 await stream.commit()
             with pytest.raises(InvalidArgument, match="no time to wait"):
                 await stream.read(-1)
+
+    asyncio.run(run())
+
+
+def test_the_end_of_the_catalog_ends_a_read_that_waits(metastore: InProcessMetastore) -> None:
+    async def run() -> None:
+        held, _ = watched(metastore)
+        catalog = lakelog.aio.Catalog(Catalog(held, LocationStores()))
+        table = await catalog.create_table("shop.t", SCHEMA)
+        stream = await table.subscribe("latest", consumer_id="c")
+        reading = asyncio.create_task(stream.read())
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(WAIT_S):
+            await asyncio.gather(catalog.close(), catalog.close())
+            with pytest.raises(InvalidArgument, match="closed"):
+                await reading
+            await stream.close()
+        assert stream.closed
+        assert count_threads("lakelog-watch") == 0
 
     asyncio.run(run())
 
