@@ -52,12 +52,12 @@ def test_the_service_answers_when_orders_are_committed_and_knows_the_sum(
         ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         service = asyncio.create_task(names["run_service"](running.target, ready))
         async with asyncio.timeout(WAIT_S):
-            orders, port = await ready
+            service_orders, port = await ready
             snapshots = await asyncio.gather(*(order(port, 1000 + number) for number in range(40)))
             assert 1 <= len(set(snapshots)) < 40
-            table = orders.table.blocking
+            table = service_orders.table.blocking
             wanted = await asyncio.to_thread(lambda: sum(table.scan(["price"]).to_arrow().column("price").to_pylist()))
-            while orders.total != pytest.approx(wanted):
+            while service_orders.total != pytest.approx(wanted):
                 await asyncio.sleep(0.02)
         service.cancel()
         with pytest.raises(asyncio.CancelledError):
