@@ -12,6 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -22,6 +23,8 @@ from lakelog.client.connection.retry import RetryPolicy
 from lakelog.client.metastore.metastore import Metastore, Watch, WatchEvent, WatchPosition
 from lakelog.errors import LakelogError
 from lakelog.format.commit.order import MAX_KNOWN
+
+_log = logging.getLogger(__name__)
 
 _WATCHED: Final = 500
 """Tables of one watch; the metastore allows 1,000."""
@@ -191,6 +194,10 @@ class _Listener:
                     tries = 0
                     self._advance(event)
             except LakelogError:
+                failed = True
+            except Exception:
+                # A defect. Its readers would wait for ever: so they look by themselves, every few seconds.
+                _log.exception("the shared watch of a catalog failed, and begins again")
                 failed = True
             with self._changed:
                 if not failed and self._watch is None:

@@ -25,7 +25,6 @@ async def take(stream: lakelog.aio.Subscription, count: int) -> list[int]:
     return sorted(found)
 
 
-@pytest.mark.slow
 def test_writes_and_subscriptions_outlast_a_metastore_that_is_killed(running: ForkedStack) -> None:
     async def run() -> None:
         async with lakelog.aio.connect(running.target) as catalog:

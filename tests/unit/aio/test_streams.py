@@ -181,6 +181,8 @@ def test_a_watch_that_fails_begins_again_and_nothing_is_missed(
         def watch(*arguments: Any, **named: Any) -> Any:
             nonlocal fails
             fails -= 1
+            if fails == 1:
+                raise ZeroDivisionError("a defect")
             if fails >= 0:
                 raise Unavailable("gone for a moment")
             return metastore.watch(*arguments, **named)
