@@ -6,6 +6,7 @@ Usage: `python dev/api_page.py` writes the page, `--check` fails when it is not 
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator
 from enum import Enum
@@ -17,6 +18,7 @@ PAGE: Final = ROOT / "docs" / "api.md"
 sys.path.insert(0, str(ROOT))
 
 import lakelog  # noqa: E402
+import lakelog.aio  # noqa: E402
 import lakelog.spark  # noqa: E402
 from dev.pages import write_or_check  # noqa: E402
 from lakelog import errors, results, testing  # noqa: E402
@@ -95,6 +97,7 @@ def render_page() -> str:
         _render_function(f"lakelog.spark.{name}", getattr(lakelog.spark, name), level=3)
         for name in sorted(lakelog.spark.__all__)
     )
+    parts.append(_render_aio())
     parts.append("\n## lakelog.testing\n")
     parts.append(_render_function("lakelog.testing.embedded_stack", testing.embedded_stack, level=3))
     parts.append(
@@ -103,6 +106,23 @@ def render_page() -> str:
     kinds = [kind for kind in _public_classes(errors) if issubclass(kind, errors.LakelogError)]
     parts.extend(f"- `{kind.__name__}`: {' '.join((inspect.getdoc(kind) or '').split())}\n" for kind in kinds[1:])
     return "".join(parts)
+
+
+def _render_aio() -> str:
+    """What the SDK for asyncio does not have from the blocking one."""
+    parts = [
+        "\n## lakelog.aio\n\nSee [asyncio](asyncio.md). `lakelog.aio.Catalog`, `Table`, `SystemTable`, `Transaction` "
+        "and `TransactionTable` have the methods and arguments of the classes above; those that may block are awaited."
+        "\n",
+        _render_function("lakelog.aio.connect", lakelog.aio.connect, level=3),
+        _render_function("lakelog.aio.find_outcome", lakelog.aio.find_outcome, level=3),
+        _render_class(lakelog.aio.Outcome, level=3),
+        _render_enum(lakelog.aio.Effects, level=3),
+        _render_class(lakelog.aio.Scan, level=3),
+        _render_class(lakelog.aio.Subscription, level=3),
+    ]
+    # Headings of the classes above have the same names.
+    return re.sub(r"^(####?) (Outcome|Effects|Scan|Subscription)", r"\1 lakelog.aio.\2", "".join(parts), flags=re.M)
 
 
 def _public_classes(module: Any) -> Iterator[type]:

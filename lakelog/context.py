@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lakelog.client.connection.reader_target import ReaderTarget
 from lakelog.client.leased_reads import LeasedReads
-from lakelog.client.metastore.metastore import Metastore
+from lakelog.client.metastore.metastore import Metastore, ReadyWatches
 from lakelog.clock import Clock, SystemClock
 from lakelog.format.tables.table import TableInfo
 from lakelog.log.opening import LogOpener, open_table_log
@@ -33,6 +33,7 @@ class Context:
         open_log: Opens the log of a table.
         reader: The reader services for subscriptions. Without targets there are none, but its TLS files and token serve
             one that is named.
+        ready_watches: Subscriptions wait by these, and whoever reads drives them; None: each has a thread that waits.
     """
 
     metastore: Metastore
@@ -43,6 +44,7 @@ class Context:
     rng: Callable[[], float]
     open_log: LogOpener
     reader: ReaderTarget
+    ready_watches: ReadyWatches | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_unpickle, (self.metastore, self.stores, self.caches.folder, self.reader))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakelog.client.cancellation import check_cancelled
 from lakelog.context import Context
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit.request import TableGuard
@@ -168,6 +169,7 @@ class Scan:
         with self._leased():
             try:
                 for batch in batches:
+                    check_cancelled()
                     if left is None:
                         yield batch
                         continue

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Self, Unpack
 
 import pyarrow as pa
 
 from lakelog.annotations import Condition, OptionValue, Parameters, SchemaLike, Value
 from lakelog.arguments import check_flag, check_text, parse_table_name, to_list, to_option_texts, to_schema, to_texts
+from lakelog.client.metastore.metastore import ReadyWatches
 from lakelog.context import Context
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.jobs.overview import Overview
@@ -75,6 +78,12 @@ class CatalogTables:
             del self._opener._others[self.name]
         self._writes.close()
         self.context.close()
+
+    def with_ready_watches(self, watches: ReadyWatches) -> Self:
+        """Returns the same catalog, whose subscriptions wait by these watches; see `Context.ready_watches`."""
+        made = copy.copy(self)
+        vars(made)["context"] = replace(self.context, ready_watches=watches)
+        return made
 
     def catalog(self, name: str) -> Self:
         """Another catalog of the file LAKELOG_CATALOGS, or this one by its own name.

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lakelog.annotations import Condition, Parameters, Rows, SnapshotLike, Value
 from lakelog.arguments import check_flag, parse_table_name
+from lakelog.client.cancellation import check_cancelled
 from lakelog.clock import RandomIds
 from lakelog.context import Context
 from lakelog.errors import InvalidArgument, LakelogError
@@ -542,6 +543,7 @@ class TransactionTable:
         write = self._table_write
         write.was_written = True
         for batch in to_batches(data, fill_missing=fill_missing):
+            check_cancelled()
             if static is not None:
                 batch = static.fill_in(batch)
             table, kinds = write.take(batch, source, fill_missing)

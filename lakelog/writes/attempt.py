@@ -43,6 +43,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Self, TypeVar
 
+from lakelog.client.cancellation import check_cancelled
 from lakelog.client.connection.retry import RetryPolicy, call_repeatedly
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
@@ -199,8 +200,11 @@ class CommitAttempt:
         Raises:
             OutcomeUnknown: As `commit`.
             LakelogError: As `commit`.
+            CallCancelled: The call was cancelled, and nothing was sent.
         """
         assert self.is_open, f"the attempt is {self._state.value}"
+        # The last moment: once sent, a commit goes on until its outcome is known.
+        check_cancelled()
         # SUBTLE: before the call, so that an interrupt in the middle of it counts as an unknown outcome.
         self._state = _State.SENT
         try:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from lakelog.client.cancellation import check_cancelled
 from lakelog.client.connection.retry import RetryPolicy
 from lakelog.clock import Clock
 from lakelog.context import Context
@@ -48,6 +49,7 @@ def run_again(context: Context | Pauses, commit: CommitOptions, do: Callable[[],
     """
     policy = RetryPolicy()
     for tries in range(1, MAX_TRIES + 1):
+        check_cancelled()
         try:
             return do()
         except SnapshotExpired:

@@ -7,7 +7,7 @@ block, may be called from several threads at once, and raise only errors of `lak
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
@@ -76,11 +76,15 @@ class WatchPosition:
 
 @dataclass(frozen=True)
 class WatchEvent:
-    """New snapshots of a table, in rising order without gaps; or the report that it was dropped."""
+    """New snapshots of a table, in rising order without gaps; or the report that it was dropped.
+
+    `more`: there may be others after them, or any if there are none here. `Metastore.list_snapshots` has them.
+    """
 
     table_uuid: str
     snapshots: tuple[Snapshot, ...]
     dropped: bool = False
+    more: bool = False
 
 
 class Watch(Protocol):
@@ -92,6 +96,32 @@ class Watch(Protocol):
 
     def close(self) -> None:
         """Ends the watch; idempotent."""
+        ...
+
+
+class ReadyWatch(Protocol):
+    """An open watch whose reader never waits."""
+
+    def __iter__(self) -> Iterator[WatchEvent | None]:
+        """Yields what has come, and None while nothing has; ends when closed."""
+        ...
+
+    def close(self) -> None:
+        """Ends the watch; idempotent."""
+        ...
+
+
+class ReadyWatches(Protocol):
+    """Opens watches whose readers never wait."""
+
+    def open(self, table_uuids: Sequence[str], *, complete: bool, notify: Callable[[], None]) -> ReadyWatch:
+        """Opens a watch of tables, which first says that there may be more snapshots of each. Does not block.
+
+        Args:
+            table_uuids: The tables.
+            complete: As of `Metastore.watch`.
+            notify: Called, from any thread, when something has come.
+        """
         ...
 
 

@@ -133,6 +133,10 @@ class CommitOrder:
         table.known.extend(new[:room])
         table.is_cut = more or len(new) > room
 
+    def has_no_more(self, table_uuid: str) -> None:
+        """Notes that there are no snapshots after the known ones of a table; the next ones come by `add`."""
+        self._tables[table_uuid].is_cut = False
+
     def list_wanted(self) -> list[tuple[str, int]]:
         """Tables without known snapshots that have more: uuid, and the snapshot after which to continue."""
         return [(uuid, table.after) for uuid, table in self._tables.items() if table.is_cut and not table.known]

@@ -85,3 +85,7 @@ class Progress:
     batch: StreamBatch | None
     done: Mapping[str, Position] | None
     skipped: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+
+IDLE: Final = Progress(None, None)
+"""Nothing has come; only from a follower that does not wait."""

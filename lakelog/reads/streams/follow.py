@@ -9,13 +9,20 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Final
 
-from lakelog.client.metastore.metastore import Metastore, Watch, WatchEvent, WatchPosition
+from lakelog.client.metastore.metastore import (
+    Metastore,
+    ReadyWatch,
+    ReadyWatches,
+    Watch,
+    WatchEvent,
+    WatchPosition,
+)
 from lakelog.errors import HistoryDiverged, NotFound, SnapshotExpired
 from lakelog.format.commit.order import MAX_KNOWN, Commit, CommitOrder
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.reads.expired_position import GO_ON_WITH_OPTION, to_expired_position
 from lakelog.reads.stream_start import StreamStart, start_over
-from lakelog.reads.streams.batch import Position, Progress, StreamBatch
+from lakelog.reads.streams.batch import IDLE, Position, Progress, StreamBatch
 from lakelog.reads.streams.table import StreamTable
 from lakelog.storage.parquet.batches import join_small_batches
 from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
@@ -26,7 +33,7 @@ _MAX_BYTES: Final = 32 << 20
 
 
 class TablesFollower:
-    """Implements `lakelog.reads.streams.subscription.Follower` for one table or several.
+    """Implements `lakelog.reads.streams.feeds.Follower` for one table or several.
 
     `CommitOrder` orders the commits. The snapshots of a table in one of its answers are planned and read together, and
     shown commit by commit.
@@ -41,6 +48,7 @@ class TablesFollower:
             none.
         on_begin: Called with the new beginnings if the tables begin again.
         on_close: Called when it is closed, perhaps more than once.
+        ready_watches: Opens its watches, so that it yields `IDLE` instead of waiting; None: it waits.
     """
 
     def __init__(
@@ -54,8 +62,12 @@ class TablesFollower:
         complete: bool,
         on_begin: Callable[[Sequence[StreamStart]], None],
         on_close: Callable[[], None] = lambda: None,
+        ready_watches: ReadyWatches | None = None,
     ) -> None:
         self._metastore = metastore
+        self._ready_watches = ready_watches
+        self.notify: Callable[[], None] = lambda: None
+        """Called, from any thread, when something has come after `IDLE`."""
         self._counts = counts
         self._tables = {table.info.table_uuid: table for table, _ in tables}
         self._starts = {table.info.table_uuid: start for table, start in tables}
@@ -72,7 +84,12 @@ class TablesFollower:
         # reader whose connection breaks in between.
         self._skipped: dict[str, list[int]] = {}
         self._closed = threading.Event()
-        self._watch: Watch | None = None
+        self._watch: Watch | ReadyWatch | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether `follow` blocks while nothing comes, and does not yield `IDLE`."""
+        return self._ready_watches is None
 
     @property
     def metrics(self) -> ReadMetrics:
@@ -147,20 +164,28 @@ class TablesFollower:
         yield from self._show_states(order, positions)
         if order.has_ended:
             return
-        watched = [WatchPosition(uuid, at.snapshot_id, at.snapshot_uuid) for uuid, at in positions.items()]
-        with closing(self._metastore.watch(watched, complete=self._complete)) as watch:
+        watch, events = self._open_watch(positions)
+        with closing(watch), closing(events):
             self._watch = watch
-            if self._closed.is_set():
-                return
-            with closing(self._listen(watch)) as events:
+            if not self._closed.is_set():
                 yield from self._show_events(events, order)
+
+    def _open_watch(
+        self, positions: Mapping[str, Position]
+    ) -> tuple[Watch | ReadyWatch, Generator[WatchEvent | Progress]]:
+        if self._ready_watches is not None:
+            ready = self._ready_watches.open(list(positions), complete=self._complete, notify=lambda: self.notify())
+            return ready, (IDLE if event is None else event for event in ready)
+        watched = [WatchPosition(uuid, at.snapshot_id, at.snapshot_uuid) for uuid, at in positions.items()]
+        watch = self._metastore.watch(watched, complete=self._complete)
+        return watch, self._listen(watch)
 
     def _show_events(self, events: Iterator[WatchEvent | Progress], order: CommitOrder) -> Iterator[Progress]:
         for event in events:
             if isinstance(event, Progress):
                 yield event
                 continue
-            order.add(event.table_uuid, event.snapshots)
+            order.add(event.table_uuid, event.snapshots, more=event.more)
             yield from self._show_ready(order)
             if order.has_ended:
                 return
@@ -221,8 +246,10 @@ class TablesFollower:
                     )
                 until = page.complete_until if self._complete else page.latest_snapshot_id
                 found = [each for each in page.snapshots if each.snapshot_id <= until]
-                last = found[-1].snapshot_id if found else after
-                order.add(uuid, found, more=until > last)
+                if found:
+                    order.add(uuid, found, more=until > found[-1].snapshot_id)
+                else:
+                    order.has_no_more(uuid)
 
     def _show_commits(self, commits: Sequence[Commit]) -> Iterator[Progress]:
         done: dict[str, Position] = {}

@@ -33,11 +33,11 @@ from lakelog.reads.log.start import LogAccess, LogPlacing, begin_by_log, comes_f
 from lakelog.reads.reading import check_columns, without_kind
 from lakelog.reads.stream_start import StreamStart, find_starts, resume
 from lakelog.reads.streams.batch import Position
+from lakelog.reads.streams.feeds import Follower
 from lakelog.reads.streams.follow import TablesFollower
 from lakelog.reads.streams.leased_start import LeasedStart
 from lakelog.reads.streams.log.table import LogStreamTable
 from lakelog.reads.streams.request import ResumePoint, StreamRequest
-from lakelog.reads.streams.subscription import Follower
 from lakelog.reads.streams.table import StreamTable, StreamView, to_dropped
 from lakelog.reads.streams.uncommitted.follow import UncommittedFollower
 from lakelog.reads.streams.uncommitted.opening import open_uncommitted_table
@@ -194,7 +194,8 @@ def _begin(
         _open_table(context, table, view, counts, parsed, start, shows_uncommitted=shows_uncommitted)
         for table, view, start in zip(tables, views, starts, strict=True)
     ]
-    kind = UncommittedFollower if isinstance(opened[0], UncommittedStreamTable) else TablesFollower
+    shows_early = isinstance(opened[0], UncommittedStreamTable)
+    kind = UncommittedFollower if shows_early else TablesFollower
     follower = kind(
         context.metastore,
         list(zip(opened, starts, strict=True)),
@@ -204,6 +205,8 @@ def _begin(
         complete=not parsed.get(SCAN_REMOVE_NORMALIZE),
         on_begin=begin,
         on_close=close,
+        # The log is waited for as well.
+        ready_watches=None if shows_early else context.ready_watches,
     )
     return OpenStream(
         follower,

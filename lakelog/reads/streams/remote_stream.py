@@ -127,7 +127,7 @@ def _to_columns(names: Sequence[str] | None) -> reader_pb2.StreamColumns | None:
 
 
 class RemoteFollower:
-    """Implements `lakelog.reads.streams.subscription.Follower` by a reader service.
+    """Implements `lakelog.reads.streams.feeds.Follower` by a reader service.
 
     Args:
         reader: Its replicas.

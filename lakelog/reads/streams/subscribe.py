@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from lakelog.arguments import check_flag
 from lakelog.client.connection.reader_target import ReaderTarget
 from lakelog.context import Context
 from lakelog.format.tables.table import TableInfo
+from lakelog.reads.streams.feeds import Feed, Follower, SteppedFeed, ThreadFeed
+from lakelog.reads.streams.follow import TablesFollower
 from lakelog.reads.streams.open_stream import OpenStream, open_stream
 from lakelog.reads.streams.request import to_request
 from lakelog.reads.streams.subscription import Subscription
@@ -60,4 +63,12 @@ def subscribe(
         stream.keep,
         auto_commit=auto_commit,
         keep_every_s=stream.keep_every_s,
+        open_feed=None if context.ready_watches is None else _open_feed,
     )
+
+
+def _open_feed(follower: Follower, closed: threading.Event) -> Feed:
+    """What a reader takes from that never waits: only some followers yield control while nothing comes."""
+    if isinstance(follower, TablesFollower) and not follower.waits:
+        return SteppedFeed(follower)
+    return ThreadFeed(follower, closed)

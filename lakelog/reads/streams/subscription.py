@@ -1,8 +1,9 @@
 """Subscriptions: the changes of tables, pushed to a reader that iterates, from its last position.
 
 A thread follows the tables' history and puts batches into a short queue, which the iterating thread empties: a slow
-reader stops only this thread. Each batch comes with its reader's position when it is done, so a position is never
-inside a commit.
+reader stops only this thread. Where an event loop waits for many subscriptions, whoever reads follows the history
+itself (`lakelog.reads.streams.feeds`). Each batch comes with its reader's position when it is done, so a position is
+never inside a commit.
 """
 
 from __future__ import annotations
@@ -12,40 +13,15 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
-from typing import Final, Protocol
+from typing import Final
 
 import pyarrow as pa
 
 from lakelog.client.connection.retry import CLOSED
 from lakelog.errors import Fenced, InvalidArgument, LakelogError, NotFound, Unavailable
-from lakelog.reads.streams.batch import Position, Progress, SnapshotChanges, StreamBatch
+from lakelog.reads.streams.batch import Position, SnapshotChanges, StreamBatch
+from lakelog.reads.streams.feeds import Feed, Follower, ThreadFeed
 from lakelog.storage.parquet.read_counts import ReadMetrics
-
-_QUEUED: Final = 2
-"""Batches that wait for their reader."""
-
-_POLL_S: Final = 0.1
-"""How often a thread with a full queue checks whether it should end."""
-
-_CLOSE_TIMEOUT_S: Final = 10.0
-
-
-class Follower(Protocol):
-    """A source of changes."""
-
-    @property
-    def metrics(self) -> ReadMetrics:
-        """What this process has read so far."""
-        ...
-
-    def follow(self) -> Iterator[Progress]:
-        """Yields changes as they come; blocks; ends when closed. A generator."""
-        ...
-
-    def close(self) -> None:
-        """Ends `follow`, from any thread; idempotent."""
-        ...
 
 
 class Subscription:
@@ -66,6 +42,8 @@ class Subscription:
         auto_commit: Whether the position moves by itself.
         keep_every_s: How often `keep` is called while the reader waits: this shows that the consumer is used, and finds
             out when another reader has taken over. None: never.
+        open_feed: Makes what the changes come from, for a reader that never waits: it calls `read_ready`, and every
+            `keep_every_s` `renew`. None: they come from a thread, and a second one renews.
     """
 
     def __init__(
@@ -77,22 +55,20 @@ class Subscription:
         *,
         auto_commit: bool,
         keep_every_s: float | None = None,
+        open_feed: Callable[[Follower, threading.Event], Feed] | None = None,
     ) -> None:
         self._name = name
         self._follower = follower
         self._positions = dict(positions)
         self._auto_commit = auto_commit
-        self._queue: queue.Queue[Progress | BaseException | None] = queue.Queue(_QUEUED)
         self._closed = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._feed = (open_feed or ThreadFeed)(follower, self._closed)
         self._reached: dict[str, Position] = {}
-        self._keeping = _Keeping(keep)
-        if keep_every_s is not None:
+        self.keep_every_s: Final = keep_every_s
+        self._keeping = _Keeping(keep, self._feed)
+        if keep_every_s is not None and open_feed is None:
             threading.Thread(
-                target=self._keeping.run,
-                args=(keep_every_s, self._closed, self._queue),
-                name="lakelog-keep",
-                daemon=True,
+                target=self._keeping.run, args=(keep_every_s, self._closed), name="lakelog-keep", daemon=True
             ).start()
         self._ended = False
         self._failure: BaseException | None = None
@@ -171,58 +147,80 @@ class Subscription:
             HistoryDiverged: The table's history differs from the one that was read.
             NotFound: The table was dropped.
         """
-        if timeout is not None and not _is_a_wait(timeout):
-            raise InvalidArgument(
-                f"timeout={timeout!r:.80} is no time to wait: give seconds, 0 or more, or None to wait for ever.",
-                metadata={"field": "timeout"},
-            )
+        check_wait(timeout)
         if timeout is not None and timeout > threading.TIMEOUT_MAX:
             timeout = None
-        if self._over:
-            raise self._closed_error("no batch comes any more. Subscribe again")
+        self._check_open()
         self._reader = threading.get_ident()
         batch = self._read(timeout)
         self._over = batch is None and self._closed.is_set()
         return batch
 
-    def _read(self, timeout: float | None) -> StreamBatch | None:
+    def read_ready(self) -> StreamBatch | None:
+        """Returns the next batch without waiting for one; only with a feed of its own. Raises as `read`.
+
+        Returns:
+            None if nothing has come; `listen` says when something may have. Or if it has ended (`ended`).
+        """
+        self._check_open()
+        self._begin_read()
+        with contextlib.suppress(queue.Empty):
+            # Many snapshots in sequence may show nothing.
+            while not self.ended:
+                batch = self._take(0.0)
+                if batch is not None:
+                    return batch
+        self._over = self._closed.is_set()
+        return None
+
+    def listen(self, notify: Callable[[], None]) -> None:
+        """Has a function called, from any thread, when `read_ready` may find something after it found nothing."""
+        self._feed.listen(notify)
+
+    def renew(self) -> None:
+        """Reports that the reader is there; if another one has taken over, the next read raises that."""
+        self._keeping.renew()
+
+    def _begin_read(self) -> None:
         self._keeping.check()
         if self._failure is not None and not self._closed.is_set():
             # Report it again: a caller that only polls would wait for ever.
             raise self._failure
         if self._auto_commit:
             self._move_by_itself()
+
+    def _read(self, timeout: float | None) -> StreamBatch | None:
+        self._begin_read()
         if self._ended or self._closed.is_set():
             return None
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=_run, args=(self._follower, self._queue, self._closed), name="lakelog-subscribe", daemon=True
-            )
-            self._thread.start()
         end_s = None if timeout is None else time.monotonic() + timeout
         while True:
             # Many snapshots in sequence may show nothing.
             left_s = None if end_s is None else max(end_s - time.monotonic(), 0.0)
             try:
-                found = self._queue.get(left_s != 0.0, left_s)
+                batch = self._take(left_s)
             except queue.Empty:
                 return None
-            if found is None:
-                self._ended = True
-                return None
-            if isinstance(found, BaseException):
-                self._ended = True
-                self._failure = found
-                raise found
-            self._keeping.check()
-            self._reached |= found.done or {}
-            if found.batch is not None:
-                self._whole = found.done is not None
-                return found.batch
-            if self._auto_commit:
-                self._move_by_itself()
-            if left_s == 0.0:
-                return None
+            if batch is not None or self._ended or left_s == 0.0:
+                return batch
+
+    def _take(self, timeout_s: float | None) -> StreamBatch | None:
+        """Takes one item: returns its batch, or None for the end and for a position that moves without rows."""
+        found = self._feed.take(timeout_s)
+        if found is None:
+            self._ended = True
+            return None
+        if isinstance(found, BaseException):
+            self._ended = True
+            self._failure = found
+            raise found
+        self._keeping.check()
+        self._reached |= found.done or {}
+        if found.batch is not None:
+            self._whole = found.done is not None
+        elif self._auto_commit:
+            self._move_by_itself()
+        return found.batch
 
     def snapshots(self, timeout: float | None = None) -> Iterator[SnapshotChanges]:
         """Yields whole snapshots: all buckets of a table together. For readers that keep state.
@@ -237,18 +235,11 @@ class Subscription:
         Raises:
             LakelogError: As `read`.
         """
-        parts: dict[tuple[str, int], list[pa.RecordBatch]] = {}
+        parts = SnapshotParts()
         while (batch := None if self._over else self.read(timeout)) is not None:
-            parts.setdefault((batch.table, batch.snapshot_id), []).append(batch.data)
-            if self._whole or batch.is_early:
-                yield from (SnapshotChanges(table, number, data) for (table, number), data in parts.items())
-                parts = {}
-        if parts and not self.ended:
-            # The rest of it is on the way and must not be left out of the next snapshot.
-            raise Unavailable(
-                f"Part of a snapshot of {self._name} came, but not its end within {timeout} s. Subscribe again, with a "
-                "longer timeout: it comes again as a whole."
-            )
+            yield from parts.add(batch, self._whole)
+        if not self.ended:
+            parts.check_end(self._name, timeout)
 
     @property
     def is_whole(self) -> bool:
@@ -294,6 +285,10 @@ class Subscription:
         # Not earlier: a position that could not be stored must still be stored later.
         self._reached = {}
 
+    def _check_open(self) -> None:
+        if self._over:
+            raise self._closed_error("no batch comes any more. Subscribe again")
+
     def _closed_error(self, so: str) -> InvalidArgument:
         return InvalidArgument(f"The subscription to {self._name} is closed, so {so}.", reason=CLOSED)
 
@@ -301,11 +296,32 @@ class Subscription:
         """Ends the subscription; the position stays where it is. Idempotent."""
         self._closed.set()
         self._follower.close()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(_CLOSE_TIMEOUT_S)
+        self._feed.join()
         # Wakes up a reader that waits in another thread.
-        with contextlib.suppress(queue.Full):
-            self._queue.put_nowait(None)
+        self._feed.interrupt(None)
+
+
+class SnapshotParts:
+    """Puts batches together, to whole snapshots."""
+
+    def __init__(self) -> None:
+        self._parts: dict[tuple[str, int], list[pa.RecordBatch]] = {}
+
+    def add(self, batch: StreamBatch, is_whole: bool) -> list[SnapshotChanges]:
+        """Adds the next batch; returns the snapshots of the commit that it ends."""
+        self._parts.setdefault((batch.table, batch.snapshot_id), []).append(batch.data)
+        if not (is_whole or batch.is_early):
+            return []
+        parts, self._parts = self._parts, {}
+        return [SnapshotChanges(table, number, data) for (table, number), data in parts.items()]
+
+    def check_end(self, name: str, timeout: float | None) -> None:
+        """Raises Unavailable if the batches end within a snapshot: its rest must not be left out of the next one."""
+        if self._parts:
+            raise Unavailable(
+                f"Part of a snapshot of {name} came, but not its end within {timeout} s. Subscribe again, with a "
+                "longer timeout: it comes again as a whole."
+            )
 
 
 class _Keeping:
@@ -314,8 +330,9 @@ class _Keeping:
     A fenced reader stays fenced: what it handed out afterwards would be handled twice.
     """
 
-    def __init__(self, keep: Callable[[Mapping[str, Position]], None]) -> None:
+    def __init__(self, keep: Callable[[Mapping[str, Position]], None], feed: Feed) -> None:
         self._keep = keep
+        self._feed = feed
         self._lock = threading.Lock()
         self._failure: LakelogError | None = None
 
@@ -338,45 +355,26 @@ class _Keeping:
                 self._failure = error
                 raise
 
-    def run(
-        self, every_s: float, closed: threading.Event, waiting: queue.Queue[Progress | BaseException | None]
-    ) -> None:
-        """Reports the reader's presence until closed or fenced; a reader that waits for a batch then gets the error."""
+    def run(self, every_s: float, closed: threading.Event) -> None:
+        """Reports the reader's presence until closed or fenced."""
         while not closed.wait(every_s) and self._failure is None:
-            with self._lock, contextlib.suppress(LakelogError):
-                try:
-                    self._keep({})
-                except (Fenced, NotFound) as error:
-                    self._failure = error
-                    # If the queue is full, no reader waits: the next call finds out.
-                    with contextlib.suppress(queue.Full):
-                        waiting.put_nowait(error)
+            self.renew()
+
+    def renew(self) -> None:
+        """Reports the reader's presence; if it was fenced, a reader that waits for a batch gets the error."""
+        with self._lock, contextlib.suppress(LakelogError):
+            try:
+                self._keep({})
+            except (Fenced, NotFound) as error:
+                self._failure = error
+                self._feed.interrupt(error)
 
 
-def _is_a_wait(timeout: object) -> bool:
-    return isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout >= 0
-
-
-def _run(follower: Follower, target: queue.Queue[Progress | BaseException | None], closed: threading.Event) -> None:
-    """Runs in the thread; it holds no reference to the subscription, so that one can be forgotten."""
-    end: BaseException | None = None
-    try:
-        with closing(follower.follow()) as changes:  # type: ignore[type-var]
-            for progress in changes:
-                if not _put(target, progress, closed):
-                    return
-    except BaseException as error:
-        end = error
-    _put(target, end, closed)
-
-
-def _put(
-    target: queue.Queue[Progress | BaseException | None], item: Progress | BaseException | None, closed: threading.Event
-) -> bool:
-    while not closed.is_set():
-        try:
-            target.put(item, timeout=_POLL_S)
-        except queue.Full:
-            continue
-        return True
-    return False
+def check_wait(timeout: object) -> None:
+    """Raises InvalidArgument if it is neither None nor a number of seconds."""
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout >= 0
+    if timeout is not None and not is_number:
+        raise InvalidArgument(
+            f"timeout={timeout!r:.80} is no time to wait: give seconds, 0 or more, or None to wait for ever.",
+            metadata={"field": "timeout"},
+        )

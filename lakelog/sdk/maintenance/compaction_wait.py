@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from lakelog.client.cancellation import check_cancelled
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import InvalidArgument, JobFailed, LakelogError, Unavailable
@@ -109,6 +110,7 @@ def watch_compactions(
     waits = [_Wait(each) for each in requested]
     last_s, ended, pause_s = clock.monotonic_s(), 0, _FIRST_PAUSE_S
     while True:
+        check_cancelled()
         for wait in waits:
             wait.look(metastore)
         progress = CompactionProgress(

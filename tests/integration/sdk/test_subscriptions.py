@@ -11,6 +11,7 @@ import pytest
 
 from lakelog.errors import Fenced, InvalidArgument, NotFound
 from lakelog.reads.streams import follow
+from lakelog.reads.streams.feeds import ThreadFeed
 from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.catalog import Catalog
 
@@ -254,7 +255,8 @@ def test_a_slow_reader_holds_only_some_batches(catalog: Catalog) -> None:
         first = stream.read(WAIT_S)
         assert first is not None
         time.sleep(0.5)
-        assert stream._queue.qsize() <= 2
+        assert isinstance(stream._feed, ThreadFeed)
+        assert stream._feed._box.items.qsize() <= 2
         assert [batch.snapshot_id for batch in take(stream, 49)] == list(range(2, 51))
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import Fenced, InvalidArgument, NotFound, SnapshotExpired
+from lakelog.reads.streams.feeds import ThreadFeed
 from lakelog.reads.streams.subscription import Subscription
 from lakelog.sdk.catalog import Catalog
 from metastore.testing import InProcessMetastore
@@ -208,7 +209,8 @@ def test_a_reader_that_is_slow_holds_some_batches_of_each_table(catalog: Catalog
     with catalog.subscribe(NAMES, options={"scan.timestamp-millis": 0}) as stream:
         read(stream, 1)
         time.sleep(0.3)
-        assert stream._queue.qsize() <= 2
+        assert isinstance(stream._feed, ThreadFeed)
+        assert stream._feed._box.items.qsize() <= 2
         found = [("shop.orders", 1, 1), *read(stream, 59)]
     assert [each[:2] for each in found] == [(name, n) for n in range(1, 31) for name in NAMES]
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 import dev.check
+from dev.aio_classes import generate as generate_aio_classes
 from dev.checks import (
+    aio_classes,
     documentation,
     file_contents,
     file_names,
@@ -436,3 +438,17 @@ def test_the_command_ends_with_what_failed(tmp_path: Path) -> None:
 def test_a_check_that_breaks_has_failed(tmp_path: Path) -> None:
     result = dev.check.run_check("lock_file", tmp_path)
     assert "FileNotFoundError" in result.problems[-1]
+
+
+def test_aio_classes(tree: Path) -> None:
+    assert aio_classes.find_problems(tree) == []
+    for path, text in generate_aio_classes(tree).items():
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree / path).write_text(text)
+    assert aio_classes.find_problems(tree) == []
+    (tree / "lakelog/aio/sdk/table.py").write_text("class Table: ...\n")
+    (tree / "lakelog/aio/sdk/more.py").write_text("")
+    assert aio_classes.find_problems(tree) == [
+        "lakelog/aio/sdk/more.py is not current",
+        "lakelog/aio/sdk/table.py is not current",
+    ]
