@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from lakelog.clock import Clock, Ids
 from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, ResourceExhausted, Unavailable
+from lakelog.format.commit.facts import TableHead
 from lakelog.format.commit.request import Change, CommitRequest, CommitResult, count_files, count_items
 from lakelog.format.commit.writer_names import is_of_job
 from lakelog.format.tables.snapshot import Snapshot
@@ -233,6 +234,7 @@ class CommitGate:
 
     async def _answer_group(self, group: list[_Waiting]) -> None:
         self._metrics.observe_size("group_size_commits", len(group))
+        began_s = self._clock.monotonic_s()
         try:
             state = await self._commit_group([Asked(waiting.request, waiting.by) for waiting in group])
         except LakelogError as error:
@@ -253,6 +255,7 @@ class CommitGate:
                 return
             _fail(group[0], InternalError(f"The commit failed: {type(error).__name__}: {error}"))
         else:
+            self._metrics.observe_seconds("commit_transaction_seconds", self._clock.monotonic_s() - began_s)
             self._answer_each(group, state)
             for rows in (state.records.files, state.records.moved_files, state.records.changelog_files):
                 self._work.free_later(rows)
@@ -268,13 +271,24 @@ class CommitGate:
             lambda transaction: decide(transaction, requests, keys, self._ids, self._partitions, self._work.commits),
         )
 
+    def _show_table(self, head: TableHead, snapshots: Sequence[Snapshot]) -> None:
+        metrics = self._metrics
+        metrics.set_level("live_files", head.total_files, head.name)
+        metrics.set_level("live_rows", head.total_rows, head.name)
+        metrics.set_level("live_bytes", head.total_bytes, head.name)
+        metrics.set_level("last_commit_timestamp_seconds", head.committed_at_ms / 1000, head.name)
+        for snapshot in snapshots:
+            kind = snapshot.kind.name.lower()
+            metrics.count("snapshots_total", kind)
+            metrics.count("added_rows_total", kind, snapshot.added_rows)
+
     def _answer_each(self, group: list[_Waiting], state: GroupState) -> None:
         if state.records.jobs:
             self._jobs_due()
         for table_uuid, snapshots in state.new_snapshots.items():
             head = state.facts.heads[table_uuid]
             self._committed(table_uuid, snapshots, head.complete_until)
-            self._metrics.set_level("live_files", head.total_files, head.name)
+            self._show_table(head, snapshots)
         for waiting, verdict in zip(group, state.verdicts, strict=True):
             if isinstance(verdict, LakelogError):
                 self._metrics.count("commits_total", "refused")
