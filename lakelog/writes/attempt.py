@@ -39,8 +39,9 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self, TypeVar
 
 from lakelog.client.connection.retry import RetryPolicy, call_repeatedly
@@ -50,7 +51,11 @@ from lakelog.errors import Effect, LakelogError
 from lakelog.format.commit.request import CommitRequest, CommitResult
 from lakelog.format.tables.table import TableInfo
 from lakelog.storage.objects.store import ObjectStore
+from lakelog.tracing import spans
+from lakelog.tracing.request_ids import current_or_new, request_id
 from lakelog.writes.attempts_ahead import AttemptsAhead, CommitPurpose
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -111,6 +116,8 @@ class CommitAttempt:
         self._metastore = metastore
         self._purpose = CommitPurpose(writer, identifier, epoch)
         self._state = _State.OPEN
+        self._request_id = current_or_new()
+        self._names: dict[str, str] = {}
         self._stores: list[tuple[ObjectStore, Callable[[], Sequence[str]] | None]] = []
         self.attempt_id = attempt_id
         """32 hexadecimal digits; empty until the first table joins."""
@@ -132,15 +139,18 @@ class CommitAttempt:
             NotFound: The table was dropped.
         """
         purpose = self._purpose
-        staged = self._metastore.stage_attempt(
-            [table_uuid],
-            purpose.writer,
-            attempt_id=self.attempt_id,
-            identifier=None if self.attempt_id else purpose.identifier,
-            epoch=purpose.epoch,
-        )
+        with request_id(self._request_id):
+            staged = self._metastore.stage_attempt(
+                [table_uuid],
+                purpose.writer,
+                attempt_id=self.attempt_id,
+                identifier=None if self.attempt_id else purpose.identifier,
+                epoch=purpose.epoch,
+            )
         self.attempt_id = staged.attempt_id
-        return staged.tables[0]
+        (info,) = staged.tables
+        self._names[table_uuid] = str(info.name)
+        return info
 
     def take_ahead(self, ahead: AttemptsAhead, table_uuid: str) -> TableInfo:
         """Uses an attempt that was opened ahead for a table; returns the table as it was then.
@@ -149,8 +159,10 @@ class CommitAttempt:
             NotFound: The table was dropped.
         """
         assert not self.attempt_id, "an attempt that is open lets further tables join"
-        opened = ahead.take(table_uuid, self._purpose)
+        with request_id(self._request_id):
+            opened = ahead.take(table_uuid, self._purpose)
         self.attempt_id = opened.attempt_id
+        self._names[table_uuid] = str(opened.info.name)
         return opened.info
 
     def add_store(self, store: ObjectStore, paths: Callable[[], Sequence[str]] | None = None) -> ObjectStore:
@@ -175,7 +187,15 @@ class CommitAttempt:
             LakelogError: It was refused; the attempt is still open, and its files are there.
         """
         assert request.attempt_id == self.attempt_id, "the request names another attempt"
+        with spans.root_span("commit", writer=request.writer, identifier=request.identifier):
+            answer = self._commit(_in_trace(request), repeating)
+        self._log(request, answer)
+        if answer.attempt_id != self.attempt_id:
+            self._state = _State.APPLIED_BEFORE
+            self._delete_files()
+        return answer
 
+    def _commit(self, request: CommitRequest, repeating: Repeating | None) -> CommitResult:
         def call() -> CommitResult:
             if repeating is None:
                 return self._metastore.commit(request)
@@ -187,11 +207,20 @@ class CommitAttempt:
                 rng=repeating.rng,
             )
 
-        answer = self.send(call)
-        if answer.attempt_id != self.attempt_id:
-            self._state = _State.APPLIED_BEFORE
-            self._delete_files()
-        return answer
+        return self.send(call)
+
+    def _log(self, request: CommitRequest, answer: CommitResult) -> None:
+        if log.isEnabledFor(logging.DEBUG):
+            for result in answer.results:
+                named = self._names.get(result.table_uuid, result.table_uuid)
+                log.debug(
+                    "committed snapshot %s of %s as %s of %s, request %s",
+                    result.snapshot_id,
+                    named,
+                    request.identifier,
+                    request.writer,
+                    self._request_id,
+                )
 
     def send(self, call: Callable[[], T]) -> T:
         """Makes the call that commits the attempt, by any kind of request, and returns its answer.
@@ -204,7 +233,8 @@ class CommitAttempt:
         # SUBTLE: before the call, so that an interrupt in the middle of it counts as an unknown outcome.
         self._state = _State.SENT
         try:
-            answer = call()
+            with request_id(self._request_id):
+                answer = call()
         except LakelogError as error:
             if error.effect is Effect.NONE:
                 self._state = _State.OPEN
@@ -223,7 +253,8 @@ class CommitAttempt:
         if not self.attempt_id:
             return
         try:
-            self._metastore.abandon_attempt(self.attempt_id)
+            with request_id(self._request_id):
+                self._metastore.abandon_attempt(self.attempt_id)
         except LakelogError:
             # Still open, or committed after all: this attempt must not delete its files.
             return
@@ -259,6 +290,17 @@ class CommitAttempt:
             else:
                 with contextlib.suppress(LakelogError):
                     store.delete_many(paths())
+
+
+def _in_trace(request: CommitRequest) -> CommitRequest:
+    """A request whose snapshots name their trace: publishers see only these."""
+    parent = spans.traceparent()
+    if not parent:
+        return request
+    changes = [
+        replace(change, properties={**change.properties, spans.TRACE_PROPERTY: parent}) for change in request.changes
+    ]
+    return replace(request, changes=tuple(changes))
 
 
 def delete_attempt_files(store: ObjectStore, attempt_id: str, kept: Collection[str] = ()) -> int:

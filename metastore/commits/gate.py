@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
 
 from lakelog.clock import Clock, Ids
@@ -23,6 +24,8 @@ from lakelog.format.commit.request import Change, CommitRequest, CommitResult, c
 from lakelog.format.commit.writer_names import is_of_job
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.serving.edge.origin import COMMITS, origin
+from lakelog.tracing import spans
+from lakelog.tracing.tracer import PastSpan
 
 from ..heavy_work import LIGHT, HeavyWork
 from ..logs.validation import check_logs
@@ -65,6 +68,7 @@ class _Waiting:
     property_bytes: int
     arrived_s: float
     ready: bool
+    traceparent: str
     answer: asyncio.Future[CommitResult] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     @property
@@ -133,6 +137,13 @@ class CommitGate:
             LakelogError: As `lakelog.format.commit.rules.check_commit`; ResourceExhausted when too many wait;
                 Unavailable or OutcomeUnknown when the store is lost.
         """
+        if not spans.is_on():
+            return await self._commit(request, by)
+        # On a stream of commits each one has its own trace.
+        with spans.span("commit gate", parent=_find_trace(request)):
+            return await self._commit(request, by)
+
+    async def _commit(self, request: CommitRequest, by: Principal) -> CommitResult:
         size = sum(count_items(change) for change in request.changes)
         is_large = size > LIGHT
         if not is_large:
@@ -147,6 +158,7 @@ class CommitGate:
             property_bytes=sum(map(_count_property_bytes, request.changes)),
             arrived_s=self._clock.monotonic_s(),
             ready=not is_large,
+            traceparent=spans.traceparent(),
         )
         self._admit(waiting)
         try:
@@ -215,7 +227,8 @@ class CommitGate:
 
     def _start_groups(self) -> None:
         while len(self._running) < self._limits.max_parallel_groups and (group := self._queue.take()):
-            task = asyncio.create_task(self._run_group(group), name="commit group")
+            # It belongs to all commits of the group alike, and not to the call that starts it.
+            task = asyncio.create_task(self._run_group(group), name="commit group", context=Context())
             self._running.add(task)
             task.add_done_callback(self._running.discard)
         self._metrics.set_level("waiting_commits", self._queue.commit_count)
@@ -255,10 +268,20 @@ class CommitGate:
                 return
             _fail(group[0], InternalError(f"The commit failed: {type(error).__name__}: {error}"))
         else:
-            self._metrics.observe_seconds("commit_transaction_seconds", self._clock.monotonic_s() - began_s)
+            took_s = self._clock.monotonic_s() - began_s
+            self._metrics.observe_seconds("commit_transaction_seconds", took_s)
+            if spans.is_on():
+                self._trace(group, took_s)
             self._answer_each(group, state)
             for rows in (state.records.files, state.records.moved_files, state.records.changelog_files):
                 self._work.free_later(rows)
+
+    def _trace(self, group: list[_Waiting], took_s: float) -> None:
+        ended_ms = self._clock.now_ms()
+        for waiting in group:
+            if waiting.traceparent:
+                began_ms, shared = ended_ms - took_s * 1000, {"commits": len(group)}
+                spans.record(PastSpan("transaction", waiting.traceparent, began_ms, ended_ms, attributes=shared))
 
     async def _answer_one_by_one(self, group: list[_Waiting]) -> None:
         for waiting in group:
@@ -301,6 +324,10 @@ class CommitGate:
                     self._metrics.count("dropped_groups_total", dropped.reason)
             if not waiting.answer.done():
                 waiting.answer.set_result(verdict.result)
+
+
+def _find_trace(request: CommitRequest) -> str:
+    return next((each.properties.get(spans.TRACE_PROPERTY, "") for each in request.changes), "")
 
 
 def _count_property_bytes(change: Change) -> int:

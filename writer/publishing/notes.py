@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from lakelog.format.tables.snapshot import Snapshot
 from lakelog.serving.logging_setup import Logger
+from lakelog.tracing import spans
+from lakelog.tracing.tracer import PastSpan
 
 from .metrics import PublisherMetrics
 from .published import PublishedSnapshots
@@ -27,9 +30,24 @@ class PublishedNotes:
             # The database and the publisher have clocks of their own.
             delay_ms = max(0, published.ended_ms - snapshot.committed_at_ms)
             self._metrics.visibility_delay.observe(delay_ms / 1000)
+            self._trace(published, snapshot)
         self._log.info(
             "published",
             table=str(published.info.name),
             first_snapshot=snapshots[0].snapshot_id,
             last_snapshot=snapshots[-1].snapshot_id,
         )
+
+    def _trace(self, published: PublishedSnapshots, snapshot: Snapshot) -> None:
+        parent = snapshot.properties.get(spans.TRACE_PROPERTY, "")
+        if not parent:
+            return
+        attributes: dict[str, str | int] = {
+            "table": str(published.info.name),
+            "snapshot": snapshot.snapshot_id,
+            # Each record of the snapshot has it in a header.
+            "uuid": snapshot.snapshot_uuid,
+            "messaging.system": "kafka",
+            "messaging.destination.name": published.info.topic,
+        }
+        spans.record(PastSpan("publish", parent, published.began_ms, published.ended_ms, "producer", attributes))
