@@ -149,7 +149,7 @@ def test_how_far_logs_are_behind_is_measured(
     measuring = WorkMeasuring(log_metastore.store, SystemClock(), PrometheusMetrics(registry))
 
     def find(name: str, of: str = "") -> float | None:
-        return registry.get_sample_value(f"lakelog_metastore_{name}", {"of": of})
+        return registry.get_sample_value(f"lakelog_metastore_{name}", {"table": of} if of else {})
 
     def measure() -> dict[str, float | None]:
         log_metastore.run(measuring.step())
