@@ -48,7 +48,7 @@ from lakelog.client.connection.retry import RetryPolicy, call_repeatedly
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import Effect, LakelogError
-from lakelog.format.commit.request import CommitRequest, CommitResult
+from lakelog.format.commit.request import Change, CommitRequest, CommitResult
 from lakelog.format.tables.table import TableInfo
 from lakelog.storage.objects.store import ObjectStore
 from lakelog.tracing import spans
@@ -58,6 +58,10 @@ from lakelog.writes.attempts_ahead import AttemptsAhead, CommitPurpose
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_MAX_PROPERTIES: Final = 128
+_MAX_PROPERTY_BYTES: Final = 64 * 1024
+"""What the metastore takes; see docs/limits.md."""
 
 _COMMIT_TOTAL_S: Final = 30.0
 """How long a commit with an unknown outcome is repeated, in addition to the retries of the metastore's client."""
@@ -293,14 +297,22 @@ class CommitAttempt:
 
 
 def _in_trace(request: CommitRequest) -> CommitRequest:
-    """A request whose snapshots name their trace: publishers see only these."""
+    """A request whose snapshots name their trace: publishers see only these.
+
+    A commit that may have no more properties goes without: it must not be refused because of its trace.
+    """
     parent = spans.traceparent()
     if not parent:
         return request
-    changes = [
-        replace(change, properties={**change.properties, spans.TRACE_PROPERTY: parent}) for change in request.changes
-    ]
-    return replace(request, changes=tuple(changes))
+    return replace(request, changes=tuple(_with_trace(change, parent) for change in request.changes))
+
+
+def _with_trace(change: Change, parent: str) -> Change:
+    properties = {**change.properties, spans.TRACE_PROPERTY: parent}
+    size_bytes = sum(len(key.encode()) + len(value.encode()) for key, value in properties.items())
+    if len(properties) > _MAX_PROPERTIES or size_bytes > _MAX_PROPERTY_BYTES:
+        return change
+    return replace(change, properties=properties)
 
 
 def delete_attempt_files(store: ObjectStore, attempt_id: str, kept: Collection[str] = ()) -> int:

@@ -84,7 +84,7 @@ def pipeline(observed: Observed, tmp_path: Path) -> Iterator[ForkedProcess]:
     file = tmp_path / "pipeline.yaml"
     file.write_text(
         "name: moving\ntable: moving.landed\nsource: {type: files, path: ./in, format: csv}\n"
-        "trigger: {interval: 0.2}\ncheckpoint: ./state\n"
+        "trigger: {interval: 200 ms}\ncheckpoint: ./state\n"
     )
     with running_spark(observed, tmp_path, "writer", ["run", str(file), "--target", observed.stack.target]) as process:
         yield process
@@ -155,7 +155,7 @@ def work(observed: Observed) -> None:
         },
     )
     metastore = catalog.metastore
-    with keyed.subscribe("slow", reader=observed.stack.reader_target) as subscription:
+    with keyed.subscribe(consumer_id="slow", reader=observed.stack.reader_target) as subscription:
         for number in range(6):
             keyed.upsert(pa.table({"k": list(range(100)), "v": [number] * 100}, SCHEMA))
         next(iter(subscription))

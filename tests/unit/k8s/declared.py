@@ -11,6 +11,7 @@ from compactor.config import Config as CompactorConfig
 from lakelog.config import read_connect_settings, read_s3_settings
 from lakelog.log.secrets import SECRETS_FOLDER_VARIABLE
 from lakelog.privacy.umask import UMASK_VARIABLE
+from lakelog.tracing.spans import TRACES_VARIABLE
 from metastore.config import MigrateConfig, ServeConfig
 from reader.config import RunConfig
 from reader.config import ServeConfig as ReaderConfig
@@ -79,4 +80,4 @@ def of_command(command: str) -> frozenset[str]:
         # It shares the ConfigMap of `serve`, and reads a part of it.
         command = "metastore serve"
     shared = of_files() if command == "metastore serve" else of_client()
-    return of_config(CONFIGS[command]) | shared | {UMASK_VARIABLE}
+    return of_config(CONFIGS[command]) | shared | {UMASK_VARIABLE, TRACES_VARIABLE}

@@ -9,6 +9,7 @@ import pytest
 
 from dev.declared_metrics import samples
 from lakelog.config import CATALOG_VARIABLE, CATALOGS_VARIABLE
+from lakelog.tracing.spans import TRACES_VARIABLE
 from tests.support.repository import ROOT
 from tests.unit.k8s.declared import CONFIGS, of_client, of_command, of_config, of_files
 from tests.unit.k8s.manifests import COMPONENTS, VARIANTS, build, containers, of_kind, own_variables, templates
@@ -75,7 +76,7 @@ def test_the_page_lists_every_setting_and_no_other() -> None:
     own["clients of the metastore"] = set(of_client() - of_files())
     own["users of the SDK and the command"] = {CATALOG_VARIABLE, CATALOGS_VARIABLE}
     own["all that touch files"] = set(of_files())
-    own["all"] = {"LAKELOG_UMASK"}
+    own["all"] = {"LAKELOG_UMASK", TRACES_VARIABLE}
     own["python -m metastore serve"] |= {"LAKELOG_SECRETS_DIR"}
     assert variables_in("All variables") == own
 
