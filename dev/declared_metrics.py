@@ -10,6 +10,7 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry
 
 from compactor.metrics import Metrics as CompactorMetrics
+from console.metrics import Metrics as ConsoleMetrics
 from lakelog.serving.rotation.metrics import RotationMetrics
 from lakelog.serving.telemetry.process_metrics import add_process_metrics
 from metastore.metrics import PrometheusMetrics
@@ -81,11 +82,12 @@ class DeclaredMetric:
 
 def declare() -> dict[str, list[DeclaredMetric]]:
     """The metrics of each service, by its command."""
-    metastore, reader = CollectorRegistry(), CollectorRegistry()
+    metastore, reader, console = CollectorRegistry(), CollectorRegistry(), CollectorRegistry()
     PrometheusMetrics(metastore)
     RpcMetrics(metastore)
     PoolMetrics(metastore, ConnectionPool("", 1, "on"))
     SubscriptionMetrics(reader)
+    ConsoleMetrics(console)
     for server in (metastore, reader):
         RotationMetrics(server).show_certificate(lambda: 0.0)
     # A pipeline reads files or records; the second also has the lag of each partition.
@@ -97,6 +99,7 @@ def declare() -> dict[str, list[DeclaredMetric]]:
         "compactor run": [CompactorMetrics().registry],
         "reader serve": [reader],
         "reader run": [StreamMetrics().registry],
+        "console serve": [console],
     }
     for command, (first, *_) in registries.items():
         add_process_metrics(first, command.partition(" ")[0])

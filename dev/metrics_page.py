@@ -35,6 +35,7 @@ _TITLES: Final = {
     "compactor run": ("The compactor", "compactor.md"),
     "reader serve": ("The reader service", "reader.md"),
     "reader run": ("Streams to sinks", "reader.md#streams-to-sinks"),
+    "console serve": ("The console", "operations.md"),
 }
 
 

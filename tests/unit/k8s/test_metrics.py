@@ -19,7 +19,7 @@ def find_name_problems(metric: DeclaredMetric) -> list[str]:
     """What Prometheus's conventions and ours say against a name."""
     problems = []
     if not re.fullmatch(
-        r"lakelog_(metastore|writer|publisher|compactor|reader|server|service)_[a-z0-9_]+", metric.name
+        r"lakelog_(metastore|writer|publisher|compactor|reader|console|server|service)_[a-z0-9_]+", metric.name
     ):
         problems.append("it does not begin with lakelog_ and the name of its service")
     if metric.name.endswith("_total") is not (metric.kind == "counter"):
