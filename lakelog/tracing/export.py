@@ -14,6 +14,7 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+from lakelog.errors import LakelogError
 from lakelog.tracing.tracer import Attributes, Kind, PastSpan
 
 _FORM: Final = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
@@ -56,8 +57,16 @@ class OtlpTracer:
             if context is None and not may_begin:
                 yield
                 return
-        with self._tracer.start_as_current_span(name, context, _KINDS[kind], dict(attributes)):
-            yield
+        # Messages of errors may show values of rows, which are not for collectors.
+        with self._tracer.start_as_current_span(
+            name, context, _KINDS[kind], dict(attributes), record_exception=False, set_status_on_exception=False
+        ) as made:
+            try:
+                yield
+            except BaseException as error:
+                reason = error.reason if isinstance(error, LakelogError) else type(error).__name__
+                made.set_status(trace.StatusCode.ERROR, reason)
+                raise
 
     def record(self, past: PastSpan) -> None:
         """See `Tracer`."""
