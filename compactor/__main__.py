@@ -11,8 +11,10 @@ from lakelog.privacy.process import keep_private
 from lakelog.privacy.redaction import blot_out
 
 try:
+    from lakelog.format.jobs.presence import COMPACTOR
     from lakelog.serving.logging_setup import set_up_logging
     from lakelog.serving.stopping import leave, on_signals
+    from lakelog.tracing import spans
     from lakelog.without_pandas import leave_pandas_out
 
     from .config import parse_config, read_environment
@@ -29,6 +31,7 @@ def main(arguments: Sequence[str]) -> int:
         keep_private(read_environment())
         config = parse_config(arguments, read_environment())
         log = set_up_logging(config.log_level)
+        spans.start(COMPACTOR, read_environment())
         service, presence = make_service(config, log)
     except LakelogError as error:
         print(blot_out(error.message), file=sys.stderr)  # noqa: T201

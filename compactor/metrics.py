@@ -29,6 +29,12 @@ class Metrics:
         self.takeovers: Final = counter("takeovers", "Jobs taken over from a holder that stopped reporting.", "kind")
         self.snapshots: Final = counter("changelog_snapshots", "Snapshots whose changelog was attached.")
         self.rows: Final = counter("changelog_rows", "Rows of changelogs that were attached.")
+        self.changelog_delay: Final = Histogram(
+            "lakelog_compactor_changelog_delay_seconds",
+            "From the commit of a snapshot, by the database's clock, until its changelog is attached.",
+            buckets=_BUCKETS_S,
+            registry=self.registry,
+        )
         self.size_bytes: Final = counter("changelog_bytes", "Bytes of changelog files that were attached.")
         self.compacted_bytes: Final = counter(
             "compacted_bytes", "Bytes of data files that compactions have read and written.", "direction"
@@ -70,7 +76,7 @@ class Metrics:
         self.left_files: Final = counter(
             "left_files", "Files that could not be deleted and were left for a later try, by the kind of job.", "kind"
         )
-        self.deleted_bytes: Final = counter("deleted_bytes", "Bytes of these files, but for those of expiry.", "kind")
+        self.deleted_bytes: Final = counter("deleted_bytes", "Bytes of deleted files, but for those of expiry.", "kind")
         self.expired_snapshots: Final = counter("expired_snapshots", "Snapshots that expired by themselves.")
         self.expired_partitions: Final = counter("expired_partitions", "Partitions that were removed for their age.")
         self.job_seconds: Final = Histogram(

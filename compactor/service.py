@@ -31,6 +31,8 @@ from lakelog.format.jobs.job import Job
 from lakelog.serving.logging_setup import Logger
 from lakelog.serving.streams.pipeline_report import to_line
 from lakelog.storage.objects.stores import Stores
+from lakelog.tracing import spans
+from lakelog.tracing.request_ids import request_id
 
 from .compactions.dedicated import REQUEST_EVERY_S, DedicatedCompaction
 from .executor import Control, JobExecutor
@@ -165,7 +167,9 @@ class Service:
         if self.is_stopping:
             self._release(job, "")
         else:
-            self._do(job)
+            # The lines of the metastore about its calls name the job.
+            with request_id(f"job-{job.job_id}-{job.epoch}"), spans.root_span(f"job {job.kind}", table=job.table):
+                self._do(job)
         return True
 
     def _receive(self) -> None:

@@ -34,6 +34,7 @@ from lakelog.serving.logging_setup import Logger
 from lakelog.serving.presence import Activity, Presence, make_presence
 from lakelog.serving.streams.spark_log_file import choose_spark_log
 from lakelog.serving.streams.spark_process import keeping_interrupts, let_workers_import
+from lakelog.serving.telemetry.process_metrics import add_process_metrics
 from lakelog.storage.lookup.caches import Caches
 from lakelog.storage.objects.stores import LocationStores
 
@@ -64,6 +65,7 @@ def make_service(config: Config, log: Logger) -> tuple[Service, Presence]:
         InvalidArgument: The port of the metrics is taken.
     """
     clock, metrics = SystemClock(), Metrics()
+    add_process_metrics(metrics.registry, COMPACTOR)
     metastore = _connect(config)
     stores, caches = LocationStores(config.connect.s3, metastore), Caches(config.connect.cache_folder)
     executors: dict[str, JobExecutor] = {

@@ -12,8 +12,10 @@ from lakelog.privacy.process import keep_private
 from lakelog.privacy.redaction import blot_out
 
 try:
+    from lakelog.format.jobs.presence import CONSOLE
     from lakelog.serving.logging_setup import set_up_logging
     from lakelog.serving.stopping import leave
+    from lakelog.tracing import spans
     from lakelog.without_pandas import leave_pandas_out
 
     from .config import parse_config, read_environment
@@ -30,7 +32,9 @@ def main(arguments: Sequence[str]) -> int:
         keep_private(read_environment())
         config = parse_config(arguments, read_environment())
         leave_pandas_out()
-        asyncio.run(serve(config, set_up_logging(config.log_level, service="console")))
+        log = set_up_logging(config.log_level, service="console")
+        spans.start(CONSOLE, read_environment())
+        asyncio.run(serve(config, log))
     except LakelogError as error:
         print(blot_out(error.message), file=sys.stderr)  # noqa: T201
         return CANNOT_START

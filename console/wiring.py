@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import uvicorn
-from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry
 from starlette.routing import Route
 
 import lakelog
@@ -22,6 +22,7 @@ from lakelog.format.jobs.presence import CONSOLE, ServiceState
 from lakelog.serving.http_endpoint import open_beside
 from lakelog.serving.logging_setup import Logger
 from lakelog.serving.presence import Activity, make_presence
+from lakelog.serving.telemetry.process_metrics import add_process_metrics
 
 from .config import Config
 from .http.app import PageRoute, Site, make_app
@@ -71,8 +72,7 @@ async def serve(config: Config, log: Logger) -> None:
         InvalidArgument: A port is taken, no metastore is given, or a file cannot be used.
     """
     registry = CollectorRegistry()
-    for collector in (ProcessCollector, PlatformCollector):
-        collector(registry=registry)
+    add_process_metrics(registry, CONSOLE)
     site = make_site(config, registry, log)
     app, live = make_console(site, config)
     listening = _listen(config)

@@ -12,7 +12,7 @@ def write_or_check(page: Path, render: Callable[[], str], program: str, descript
     """Writes a page, or with `--check` says whether it is current; returns the exit code, 1 where it is not.
 
     Args:
-        page: Its file, in `docs/`.
+        page: Its file, mostly in `docs/`.
         render: Makes its text.
         program: Writes it, as people call it.
         description: For `--help`.
@@ -26,6 +26,6 @@ def write_or_check(page: Path, render: Callable[[], str], program: str, descript
         page.write_text(text, encoding="utf-8")
         return 0
     if not page.exists() or page.read_text(encoding="utf-8") != text:
-        sys.stderr.write(f"docs/{page.name} is not current: run `python {program}` and commit the page.\n")
+        sys.stderr.write(f"{page.parent.name}/{page.name} is not current: run `python {program}` and commit it.\n")
         return 1
     return 0

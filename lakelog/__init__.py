@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lakelog.sdk.transaction import Transaction as Transaction
     from lakelog.sql.session import SqlResult as SqlResult
     from lakelog.system_tables.scan import SystemScan as SystemScan
+    from lakelog.tracing.request_ids import request_id as request_id
     from lakelog.writes.row_changes.clauses import Clause as Clause
     from lakelog.writes.row_changes.clauses import literal as literal
     from lakelog.writes.row_changes.clauses import when_matched as when_matched
@@ -85,6 +86,7 @@ _LAZY: Final = {
     "WriteResult": "lakelog.results",
     **dict.fromkeys(_COLUMN_CHANGES, "lakelog.format.types.column_changes"),
     "literal": "lakelog.writes.row_changes.clauses",
+    "request_id": "lakelog.tracing.request_ids",
     "when_matched": "lakelog.writes.row_changes.clauses",
     "when_not_matched": "lakelog.writes.row_changes.clauses",
     "when_not_matched_by_source": "lakelog.writes.row_changes.clauses",
@@ -130,6 +132,7 @@ __all__ = [
     "connect",
     "errors",
     "literal",
+    "request_id",
     "when_matched",
     "when_not_matched",
     "when_not_matched_by_source",
@@ -195,11 +198,13 @@ def connect(
     """
     import os
 
+    from lakelog.client.connection.channels import note_opened
     from lakelog.client.connection.reader_target import ReaderTarget
     from lakelog.client.grpc.metastore import GrpcMetastore
     from lakelog.config import read_connect_settings
     from lakelog.sdk.catalog import Catalog
     from lakelog.storage.objects.stores import LocationStores
+    from lakelog.tracing import spans
 
     settings = read_connect_settings(
         os.environ,
@@ -213,6 +218,9 @@ def connect(
         reader=reader,
         catalog=catalog,
     )
+    if spans.start("lakelog", os.environ):
+        # Traces have a channel of their own.
+        note_opened()
     files = settings.tls_files
     metastore = GrpcMetastore(settings.target, tls=files, token=settings.token)
     service = ReaderTarget((), files, settings.token).resolve(settings.reader)

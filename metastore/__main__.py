@@ -11,6 +11,8 @@ from lakelog.privacy.process import keep_private
 from lakelog.privacy.redaction import blot_out
 
 try:
+    from lakelog.format.jobs.presence import METASTORE
+    from lakelog.tracing import spans
     from lakelog.without_pandas import leave_pandas_out
 
     from .config import CheckConfig, MigrateConfig, ServeConfig, parse_command, read_environment
@@ -36,6 +38,7 @@ def main() -> int:
         keep_private(read_environment())
         config = parse_command(sys.argv[1:], read_environment()).config
         set_up_logging(config.log_level)
+        spans.start(METASTORE, read_environment())
         asyncio.run(_run(config))
     except (StartupFailure, InvalidArgument) as error:
         sys.stderr.write(f"metastore: {blot_out(str(error))}\n")

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from contextlib import suppress
+from collections.abc import Iterator
 from typing import Final, Literal, Protocol, get_args
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
-Seconds = Literal["commit_latency_seconds", "plan_latency_seconds"]
-Counts = Literal["commits_total", "conflicts_total", "dropped_groups_total", "group_failures_total"]
+Seconds = Literal["commit_latency_seconds", "commit_transaction_seconds", "plan_latency_seconds"]
+Counts = Literal[
+    "commits_total",
+    "conflicts_total",
+    "dropped_groups_total",
+    "group_failures_total",
+    "snapshots_total",
+    "added_rows_total",
+]
 Sizes = Literal["group_size_commits"]
 Levels = Literal[
     "live_files",
+    "live_rows",
+    "live_bytes",
+    "last_commit_timestamp_seconds",
     "watchers",
     "waiting_commits",
-    "log_snapshots_behind",
-    "log_behind_seconds",
+    "log_lag_snapshots",
+    "log_lag_seconds",
     "log_problems",
     "overdue_snapshots",
     "jobs",
@@ -35,34 +46,55 @@ Levels = Literal[
 
 HELP: dict[str, str] = {
     "commit_latency_seconds": "From the arrival of a commit at the gate to its verdict.",
+    "commit_transaction_seconds": "How long a transaction of the gate took in the database, with its repetitions.",
     "plan_latency_seconds": "From the request of a plan to its header.",
     "commits_total": "Commits by outcome: applied, already_applied, empty or refused.",
     "conflicts_total": "Refused commits by reason.",
     "dropped_groups_total": "Groups of compactions that were dropped, by reason.",
     "group_failures_total": "Transactions of the gate that failed, by reason.",
+    "snapshots_total": "New snapshots, by kind: append, overwrite or compact.",
+    "added_rows_total": "Rows in the files that new snapshots added, by the kind of the snapshot.",
     "group_size_commits": "Commits that shared a transaction.",
-    "live_files": "Files that are live in the table that committed last, by table.",
+    "live_files": "Live files of a table after its last commit, for the tables with the latest commits.",
+    "live_rows": "Rows in the live files of a table, before merging, after its last commit.",
+    "live_bytes": "Bytes of the live files of a table after its last commit.",
+    "last_commit_timestamp_seconds": "When a table was last committed to, by the database's clock.",
     "watchers": "Open watches.",
     "waiting_commits": "Commits that wait at the gate.",
-    "log_snapshots_behind": "Snapshots that are not published yet, by table, for the logs that lag most.",
-    "log_behind_seconds": "For how long the first of them has been there, by table.",
-    "log_problems": "1 while a log cannot be published, by table.",
-    "overdue_snapshots": "Snapshots that would have expired if nothing retained them, by table and holder.",
+    "log_lag_snapshots": "Snapshots that are not published yet, for the logs that lag most.",
+    "log_lag_seconds": "For how long the first snapshot that is not published has been there.",
+    "log_problems": "1 while a log cannot be published.",
+    "overdue_snapshots": "Snapshots that would have expired if a holder of this kind did not retain them.",
     "jobs": "Jobs of all tables that are not done, by kind and state: due, resting, leased or failed.",
     "oldest_due_seconds": "For how long the oldest job that may be taken has been waiting, by kind; 0: none waits.",
     "lagging_logs": "Logs with snapshots that are not published yet.",
     "publish_lag_snapshots": "Snapshots that are not published yet, of all logs together.",
-    "publish_lag_seconds": "For how long the first of them has been there, in the log that lags most.",
+    "publish_lag_seconds": "For how long the first snapshot that is not published has been there, in the slowest log.",
     "consumers": "Consumers with a position; by state: served by the reader service, read by others, or silent.",
     "consumer_lag_snapshots": "Snapshots that the slowest consumer has not done, by state.",
-    "consumer_lag_seconds": "For how long the first of them has been there, for the consumer that lags longest.",
+    "consumer_lag_seconds": "For how long the first snapshot that the slowest consumer has not done has been there.",
     "slow_consumer_snapshots": "Snapshots that a consumer has not done, for those that lag most.",
-    "slow_consumer_seconds": "For how long the first of them has been there.",
-    "slow_consumer_rows": "The rows that they added; absent for more than 1000 snapshots.",
+    "slow_consumer_seconds": "For how long the first snapshot that a consumer has not done has been there.",
+    "slow_consumer_rows": "Rows of the snapshots that a consumer has not done; absent for more than 1000 snapshots.",
     "waiting_work_age_seconds": "The age of the figures of jobs, logs and consumers when they were read last.",
 }
 
-_LABELS: dict[Levels, list[str]] = {
+PREFIX: Final = "lakelog_metastore_"
+
+LABELS: dict[Counts | Levels, list[str]] = {
+    "commits_total": ["outcome"],
+    "conflicts_total": ["reason"],
+    "dropped_groups_total": ["reason"],
+    "group_failures_total": ["reason"],
+    "snapshots_total": ["kind"],
+    "added_rows_total": ["kind"],
+    "live_files": ["table"],
+    "live_rows": ["table"],
+    "live_bytes": ["table"],
+    "last_commit_timestamp_seconds": ["table"],
+    "log_lag_snapshots": ["table"],
+    "log_lag_seconds": ["table"],
+    "log_problems": ["table"],
     "overdue_snapshots": ["table", "kind", "holder"],
     "jobs": ["kind", "state"],
     "oldest_due_seconds": ["kind"],
@@ -73,7 +105,10 @@ _LABELS: dict[Levels, list[str]] = {
     "slow_consumer_seconds": ["table", "consumer", "state"],
     "slow_consumer_rows": ["table", "consumer", "state"],
 }
-"""Levels whose labels differ from the usual one."""
+"""The labels of counts and levels; the others have none."""
+
+OF_TABLES: Final[tuple[Levels, ...]] = ("live_files", "live_rows", "live_bytes", "last_commit_timestamp_seconds")
+"""Levels that a commit sets for its table."""
 
 MAX_SERIES: Final = 1000
 """Label values of one level; beyond, the one that was set longest ago is dropped. Prometheus keeps each for weeks."""
@@ -129,26 +164,21 @@ class PrometheusMetrics:
     """Measurements for Prometheus, under `lakelog_metastore_<name>`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        prefix = "lakelog_metastore_"
         self._seconds = {
-            name: Histogram(prefix + name, HELP[name], buckets=_BUCKETS_S, registry=registry)
+            name: Histogram(PREFIX + name, HELP[name], buckets=_BUCKETS_S, registry=registry)
             for name in get_args(Seconds)
         }
         self._sizes = {
-            name: Histogram(prefix + name, HELP[name], buckets=_BUCKETS_COMMITS, registry=registry)
+            name: Histogram(PREFIX + name, HELP[name], buckets=_BUCKETS_COMMITS, registry=registry)
             for name in get_args(Sizes)
         }
         self._counts = {
-            name: Counter(prefix + name, HELP[name], ["kind"], registry=registry) for name in get_args(Counts)
+            name: Counter(PREFIX + name, HELP[name], LABELS[name], registry=registry) for name in get_args(Counts)
         }
-        # `labels` finds the same children, but more slowly. Levels are not cached: a forgotten one would be set in
-        # vain.
+        # `labels` finds the same children, but more slowly.
         self._counters: dict[tuple[Counts, str], Counter] = {}
-        self._levels = {
-            name: Gauge(prefix + name, HELP[name], _LABELS.get(name, ["of"]), registry=registry)
-            for name in get_args(Levels)
-        }
-        self._recent: dict[Levels, OrderedDict[tuple[str, ...], None]] = {name: OrderedDict() for name in self._levels}
+        self._levels = _Levels()
+        registry.register(self._levels)
 
     def observe_seconds(self, name: Seconds, seconds: float) -> None:
         """Records one duration."""
@@ -167,18 +197,43 @@ class PrometheusMetrics:
 
     def set_level(self, name: Levels, value: float, *labels: str) -> None:
         """Records the current value of a level."""
-        labels = labels or ("",)
-        recent = self._recent[name]
-        recent[labels] = None
-        recent.move_to_end(labels)
-        if len(recent) > MAX_SERIES:
-            self.forget(name, *next(iter(recent)))
-        self._levels[name].labels(*labels).set(value)
+        self._levels.set(name, value, labels)
 
     def forget(self, name: Levels, *labels: str) -> None:
         """Drops the level of something that no longer exists."""
-        # A table can be dropped before its first commit has set a level.
-        labels = labels or ("",)
-        self._recent[name].pop(labels, None)
-        with suppress(KeyError):
-            self._levels[name].remove(*labels)
+        self._levels.forget(name, labels)
+
+
+class _Levels(Collector):
+    """The current values of levels; those that are not known are absent.
+
+    SUBTLE: a gauge of the library without labels is 0 from the start. A scaler that sees a 0 while nothing is measured
+        removes replicas; it needs an absent figure.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[Levels, dict[tuple[str, ...], float]] = {name: {} for name in get_args(Levels)}
+
+    def set(self, name: Levels, value: float, labels: tuple[str, ...]) -> None:
+        """Sets a level; of too many, the one that was set longest ago is dropped."""
+        values = self._values[name]
+        values.pop(labels, None)
+        values[labels] = value
+        if len(values) > MAX_SERIES:
+            del values[next(iter(values))]
+
+    def forget(self, name: Levels, labels: tuple[str, ...]) -> None:
+        """Drops a level; a table can be dropped before its first commit has set one."""
+        self._values[name].pop(labels, None)
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """All levels, without values."""
+        for name in self._values:
+            yield GaugeMetricFamily(PREFIX + name, HELP[name], labels=LABELS.get(name, []))
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """All levels that are known; called on the thread of the HTTP endpoint."""
+        for family, values in zip(self.describe(), self._values.values(), strict=True):
+            for labels, value in values.copy().items():
+                family.add_metric(labels, value)
+            yield family

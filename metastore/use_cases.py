@@ -33,7 +33,7 @@ from .logs.brokers import Brokers
 from .logs.owner_rules import OwnerRules
 from .logs.publishing import Publishing
 from .logs.topics import LogTopics
-from .metrics import Metrics, NoMetrics
+from .metrics import OF_TABLES, Metrics, NoMetrics
 from .plans.packing import Packer
 from .plans.planning import Planner
 from .retention.expiry import Expiry, plan_expiry_work
@@ -195,7 +195,8 @@ class UseCases:
 
     def _table_dropped(self, table_uuid: str, name: str) -> None:
         self.watches.dropped(table_uuid)
-        self._metrics.forget("live_files", name)
+        for level in OF_TABLES:
+            self._metrics.forget(level, name)
         # It may be purged at once, or before a waiting compactor would poll again.
         self.jobs.due()
         self.log_topics.wake()

@@ -23,13 +23,14 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry, GCCollector
 
 from lakelog.client.connection.target import Target
 from lakelog.clock import RandomIds, SystemClock
 from lakelog.config import read_s3_settings
 from lakelog.errors import InvalidArgument, LakelogError
 from lakelog.extras import explain_missing
+from lakelog.format.jobs.presence import METASTORE
 from lakelog.serving.access import Access
 from lakelog.serving.http_endpoint import HttpEndpoint, open_beside
 from lakelog.serving.listening import say_ready
@@ -39,6 +40,7 @@ from lakelog.serving.rotation.live_access import LiveAccess
 from lakelog.serving.rotation.metrics import RotationMetrics
 from lakelog.serving.rotation.opening import open_tls
 from lakelog.serving.rotation.rotation import Rotation
+from lakelog.serving.telemetry.process_metrics import add_process_metrics
 
 from .background import Background
 from .config import CheckConfig, MigrateConfig, ServeConfig, read_environment
@@ -81,8 +83,8 @@ async def serve(config: ServeConfig) -> None:
     COLLECTOR.settle(_GC_FIRST_GENERATION)
     ids, clock = RandomIds(), SystemClock()
     registry = CollectorRegistry()
-    for collector in (ProcessCollector, PlatformCollector, GCCollector):
-        collector(registry=registry)
+    add_process_metrics(registry, METASTORE)
+    GCCollector(registry=registry)
     rpc_metrics = RpcMetrics(registry)
 
     work = HeavyWork()
@@ -94,6 +96,7 @@ async def serve(config: ServeConfig) -> None:
         silence_s=config.database_silence_s,
         idle_s=config.database_idle_s,
     )
+    store.measure(registry)
     use_cases = UseCases(
         store,
         config.warehouse,

@@ -12,8 +12,10 @@ from lakelog.privacy.process import keep_private
 from lakelog.privacy.redaction import blot_out
 
 try:
+    from lakelog.format.jobs.presence import READER
     from lakelog.serving.logging_setup import set_up_logging
     from lakelog.serving.stopping import leave
+    from lakelog.tracing import spans
     from lakelog.without_pandas import leave_pandas_out
 
     from .config import ServeConfig, parse_config, read_environment
@@ -34,13 +36,17 @@ def main(arguments: Sequence[str]) -> int:
             # Not above: each command imports what it needs, and Spark takes long.
             from .wiring import serve
 
-            asyncio.run(serve(config, set_up_logging(config.log_level, service="reader")))
+            log = set_up_logging(config.log_level, service="reader")
+            spans.start(READER, read_environment())
+            asyncio.run(serve(config, log))
             return 0
         from .stream_wiring import check, run
 
         if config.command == "check":
             return check(config)
-        return run(config, set_up_logging(config.log_level, service="reader"))
+        log = set_up_logging(config.log_level, service="reader")
+        spans.start(READER, read_environment())
+        return run(config, log)
     except LakelogError as error:
         print(blot_out(error.message), file=sys.stderr)  # noqa: T201
         return CANNOT_START

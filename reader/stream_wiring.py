@@ -23,6 +23,7 @@ from lakelog.serving.stopping import on_signals
 from lakelog.serving.streams.checkpoint_lock import CheckpointLock
 from lakelog.serving.streams.spark_log_file import choose_spark_log
 from lakelog.serving.streams.spark_process import let_workers_import
+from lakelog.serving.telemetry.process_metrics import add_process_metrics
 from lakelog.spark.connection import make_connection, open_metastore
 from lakelog.spark.session.executors import is_on_this_machine
 from lakelog.spark.session.gateway import watch_java
@@ -80,6 +81,7 @@ def _run_in(
 ) -> ExitStatus:
     metastore, target = _open_metastore(config, streams)
     metrics = StreamMetrics()
+    add_process_metrics(metrics.registry, READER)
 
     def fail(error: LakelogError) -> None:
         for runner in runners:

@@ -9,7 +9,7 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry
 
 import lakelog
 from lakelog.client.connection.target import Target
@@ -25,6 +25,7 @@ from lakelog.serving.rotation.live_access import LiveAccess
 from lakelog.serving.rotation.metrics import RotationMetrics
 from lakelog.serving.rotation.opening import open_tls
 from lakelog.serving.rotation.rotation import Rotation
+from lakelog.serving.telemetry.process_metrics import add_process_metrics
 
 from .config import ServeConfig
 from .subscriptions.metrics import SubscriptionMetrics
@@ -45,8 +46,7 @@ async def serve(config: ServeConfig, log: Logger) -> None:
         ThreadPoolExecutor(config.max_subscriptions + _MORE_THREADS, thread_name_prefix="asking")
     )
     registry = CollectorRegistry()
-    for collector in (ProcessCollector, PlatformCollector):
-        collector(registry=registry)
+    add_process_metrics(registry, READER)
     # Whatever the environment says: this service does the reading.
     with lakelog.connect(config.target, reader="") as catalog:
         clock = SystemClock()

@@ -14,8 +14,10 @@ from lakelog.privacy.process import keep_private
 from lakelog.privacy.redaction import blot_out
 
 try:
+    from lakelog.format.jobs.presence import PUBLISHER, WRITER
     from lakelog.serving.logging_setup import Logger, set_up_logging
     from lakelog.serving.stopping import leave, on_signals
+    from lakelog.tracing import spans
     from lakelog.without_pandas import leave_pandas_out
 
     from .config import Config, parse_config, read_environment
@@ -84,6 +86,7 @@ def _run(config: Config, pipeline: Pipeline) -> int:
     from lakelog.spark.session.session import StartingSession
 
     log = set_up_logging(config.log_level, pipeline=pipeline.name)
+    spans.start(WRITER, read_environment())
     spark_log_file = choose_spark_log(config.spark_log_file, f"pipeline-{pipeline.name}", read_environment())
     let_workers_import(__file__, __package__ or "")
     # Java takes longest to start, so it starts while imports, the lease and the checks run.
@@ -127,6 +130,7 @@ def _publish(config: PublishConfig) -> int:
     from .publishing.wiring import make_service
 
     log = set_up_logging(config.log_level, service="publisher")
+    spans.start(PUBLISHER, read_environment())
     service, presence = make_service(config, read_secrets(read_environment()), log)
     on_signals(service.stop, lambda: service.is_stopping)
     try:

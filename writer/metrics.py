@@ -38,13 +38,16 @@ class Metrics:
             registry=self.registry,
         )
         self._pipeline: Final = pipeline
-        self.taken: Final = gauge(f"taken_{unit}", f"{unit.capitalize()} read since the pipeline was made.")
-        self.rows: Final = gauge("rows", "Rows committed since the pipeline was made.")
-        self.dead_letters: Final = gauge("dead_letters", "Records set aside since the pipeline was made.")
+        self.taken: Final = counter(f"taken_{unit}", f"{unit.capitalize()} that batches of this process have read.")
+        self.rows: Final = counter("rows", "Rows that this process has committed.")
+        self.dead_letters: Final = counter("dead_letters", "Records that batches of this process have set aside.")
         self.ignored_columns: Final = gauge(
             "ignored_columns", "Columns that the last batch had and the table has not (schema.evolution: ignore)."
         )
         self.changed_files: Final = gauge("changed_files", "Files that changed after they were read.")
+        self.last_batch_timestamp: Final = gauge(
+            "last_batch_timestamp_seconds", "When this process has committed the last batch."
+        )
         self.batches: Final = counter("batches", "Batches committed by this process.")
         self.failures: Final = counter("failures", "Batches of this process that failed and were tried again.")
         seconds: Histogram = Histogram(

@@ -79,6 +79,10 @@ class Progress:
         """Reports a batch."""
         self._apply(batch.totals, batch.planned)
         self._metrics.batches.inc()
+        self._metrics.taken.inc(batch.planned.size)
+        self._metrics.rows.inc(batch.rows)
+        self._metrics.dead_letters.inc(batch.dead_letters)
+        self._metrics.last_batch_timestamp.set_to_current_time()
         self._metrics.batch_seconds.observe(batch.seconds)
         self._metrics.ignored_columns.set(len(batch.ignored))
         self._log.info(
@@ -125,8 +129,6 @@ class Progress:
 
     def _apply(self, totals: Totals, last: PlannedBatch | None) -> None:
         self._report.state = replace(self._report.state, total_rows=totals.rows, dead_letter_rows=totals.dead_letters)
-        self._metrics.rows.set(totals.rows)
-        self._metrics.dead_letters.set(totals.dead_letters)
         if last is not None:
             self._report.state = replace(self._report.state, last_batch_id=last.batch_id)
             self._metrics.last_batch_id.set(last.batch_id)
@@ -134,7 +136,6 @@ class Progress:
 
     def _place(self, source_progress: SourceProgress) -> None:
         self._report.state = replace(self._report.state, position=source_progress.position, lag=source_progress.lag)
-        self._metrics.taken.set(source_progress.taken)
         self._metrics.lag.set(source_progress.lag)
         for part in source_progress.partitions:
             self._metrics.set_partition_lag(part.topic, part.partition, part.lag)

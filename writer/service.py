@@ -22,6 +22,8 @@ from lakelog.serving.logging_setup import Logger
 from lakelog.serving.streams.exit_status import may_pass
 from lakelog.serving.streams.leased_stream import Events, LeasedStream
 from lakelog.serving.streams.standby import prepare, start_before_lease
+from lakelog.tracing import spans
+from lakelog.tracing.request_ids import request_id
 
 from .batch import BatchWriter
 from .checkpoint import Checkpoint
@@ -197,12 +199,14 @@ class Service:
 
     def _do_batch(self, spark: SparkSession, writer: BatchWriter, batch_id: int) -> int:
         """Does a batch that has begun; returns how much waited beside it when it was planned."""
-        try:
-            done = writer.write(spark, batch_id)
-        except BaseException:
-            self._progress.batch_waits(writer.source.read_batch(batch_id))
-            raise
-        self._progress.batch_done(done)
+        with request_id(f"batch-{batch_id}-{self._pipeline.name}"[:64]):
+            try:
+                with spans.root_span("batch", pipeline=self._pipeline.name, batch_id=batch_id):
+                    done = writer.write(spark, batch_id)
+            except BaseException:
+                self._progress.batch_waits(writer.source.read_batch(batch_id))
+                raise
+            self._progress.batch_done(done)
         with self._unless_replaced():
             writer.checkpoint.end(batch_id)
             writer.source.forget(batch_id + 1)

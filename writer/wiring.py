@@ -22,6 +22,7 @@ from lakelog.serving.streams.checkpoint_lock import CheckpointLock
 from lakelog.serving.streams.leased_stream import Events
 from lakelog.serving.streams.mismatches import Mismatches
 from lakelog.serving.streams.spark_process import keeping_interrupts
+from lakelog.serving.telemetry.process_metrics import add_process_metrics
 from lakelog.spark.connection import make_connection, open_metastore
 from lakelog.spark.installing import install_for_writes
 from lakelog.spark.session.executors import EXECUTORS_WITHIN_S, is_on_this_machine, wait_for_executors
@@ -181,6 +182,7 @@ def make_service(
     """
     clock = SystemClock()
     metrics = Metrics(pipeline.name, pipeline.source.unit)
+    add_process_metrics(metrics.registry, WRITER)
     lease = LeaseRenewer(
         metastore,
         pipeline.lease,

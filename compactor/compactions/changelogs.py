@@ -97,11 +97,19 @@ class ChangelogJobExecutor(FileJobExecutor):
         self._metrics.snapshots.inc(len(ids))
         self._metrics.rows.inc(made.rows)
         self._metrics.size_bytes.inc(sum(file.size_bytes for file in made.files))
-        self._log.debug("changelogs attached", table=str(info.name), first=ids[0], last=ids[-1], rows=made.rows)
+        self._measure_delay(snapshots, made)
+        self._log.info("changelogs attached", table=str(info.name), first=ids[0], last=ids[-1], rows=made.rows)
         done.snapshots += len(ids)
         done.rows += made.rows
         done.first, done.last = done.first or ids[0], ids[-1]
         return first_pending
+
+    def _measure_delay(self, snapshots: Sequence[Snapshot], made: LateChangelogs) -> None:
+        attached = {each.snapshot_id for each in made.changelogs}
+        now_ms = self._clock.now_ms()
+        for snapshot in snapshots:
+            if snapshot.snapshot_id in attached:
+                self._metrics.changelog_delay.observe(max(0, now_ms - snapshot.committed_at_ms) / 1000)
 
     def _attach(self, job: Job, info: TableInfo, attempt: CommitAttempt, made: LateChangelogs) -> int:
         request = AttachRequest(

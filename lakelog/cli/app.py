@@ -20,6 +20,7 @@ from lakelog.cli.service_commands import make_service_command
 from lakelog.cli.services import SERVICES
 from lakelog.errors import InternalError, LakelogError
 from lakelog.privacy.redaction import blot_out, remember_secrets
+from lakelog.tracing.request_ids import request_id
 
 
 class _PipeClosedError(Exception):
@@ -133,7 +134,9 @@ def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:
     remember_secrets(os.environ)
     try:
         try:
-            result = app.main(args=list(arguments), prog_name="lakelog", obj=invocation, standalone_mode=False)
+            # All calls of a command have one id.
+            with request_id():
+                result = app.main(args=list(arguments), prog_name="lakelog", obj=invocation, standalone_mode=False)
             sys.stdout.flush()
         finally:
             invocation.close()

@@ -53,6 +53,9 @@ _CODES: Final[tuple[tuple[type[LakelogError], ExitCode], ...]] = (
     (OutcomeUnknown, ExitCode.UNAVAILABLE),
 )
 
+_SAYS_ALL: Final = (InvalidArgument, NotFound, AlreadyExists, SnapshotExpired)
+"""Kinds about what the caller has given: no log says more."""
+
 
 def exit_code_of(error: LakelogError) -> ExitCode:
     """The exit code of an error's kind. Pure."""
@@ -63,11 +66,13 @@ def describe_error(error: LakelogError, *, as_json: bool) -> str:
     """The text of an error for the standard error, without secrets.
 
     Returns:
-        The message after `Error: ` (per-column differences keep their lines), or one JSON object with the keys `kind`,
-        `reason`, `message`, `metadata`, `exit_code`.
+        The message after `Error: ` (per-column differences keep their lines), and a line with the id of the request if
+        logs of services say more; or one JSON object with the keys `kind`, `reason`, `message`, `metadata`,
+        `exit_code`.
     """
     if not as_json:
-        return blot_out(f"Error: {error.message}")
+        request_id = "" if isinstance(error, _SAYS_ALL) else error.metadata.get("request_id", "")
+        return blot_out(f"Error: {error.message}") + (f"\nRequest: {request_id}" if request_id else "")
     text = json.dumps(
         {
             "kind": type(error).__name__,

@@ -58,6 +58,7 @@ _CHANGE_RESULT: Final = Translation(
     snapshots_pb2.ChangeResult,
     names={"dropped": "dropped_groups"},
     fields={"dropped": _DROPPED_GROUP.both},
+    apart=("table",),
 )
 to_proto_commit_result, from_proto_commit_result = Translation(
     CommitResult, snapshots_pb2.CommitResponse, fields={"results": _CHANGE_RESULT.both}

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import Any, Final, TextIO
 
 from lakelog.privacy.redaction import blot_out
+from lakelog.tracing.request_ids import current
 from lakelog.without_pandas import hiding
 
 # Rich draws errors in colours for terminals, and its import is a tenth of the start of a service. Ours write JSON.
 with hiding("rich"):
     import structlog
-    from structlog.typing import Processor
+    from structlog.typing import EventDict, Processor
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 
@@ -51,6 +52,7 @@ def route_logging(
     """
     number = logging.getLevelNamesMapping()[level.upper()]
     first: list[Processor] = [
+        _add_request_id,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
     ]
@@ -74,6 +76,13 @@ def route_logging(
     root.setLevel(max(number, logging.INFO))
     for name in chatty:
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _add_request_id(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    request_id = current.get()
+    if request_id:
+        event.setdefault("request_id", request_id)
+    return event
 
 
 def _blot_out_line(_logger: Any, _method: str, line: Any) -> str:

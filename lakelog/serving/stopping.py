@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
+from lakelog.tracing import spans
+
 
 def on_signals(stop: Callable[[], None], is_stopping: Callable[[], bool]) -> None:
     """Makes SIGTERM and SIGINT stop the service; a second signal ends the process at once. From the main thread.
@@ -28,6 +30,7 @@ def on_signals(stop: Callable[[], None], is_stopping: Callable[[], bool]) -> Non
 
 def leave(code: int) -> NoReturn:
     """Ends the process although threads still wait; close everything before."""
+    spans.flush()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

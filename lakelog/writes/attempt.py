@@ -39,8 +39,9 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self, TypeVar
 
 from lakelog.client.cancellation import check_cancelled
@@ -48,12 +49,20 @@ from lakelog.client.connection.retry import RetryPolicy, call_repeatedly
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import Effect, LakelogError
-from lakelog.format.commit.request import CommitRequest, CommitResult
+from lakelog.format.commit.request import Change, CommitRequest, CommitResult
 from lakelog.format.tables.table import TableInfo
 from lakelog.storage.objects.store import ObjectStore
+from lakelog.tracing import spans
+from lakelog.tracing.request_ids import current_or_new, request_id
 from lakelog.writes.attempts_ahead import AttemptsAhead, CommitPurpose
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
+
+_MAX_PROPERTIES: Final = 128
+_MAX_PROPERTY_BYTES: Final = 64 * 1024
+"""What the metastore takes; see docs/limits.md."""
 
 _COMMIT_TOTAL_S: Final = 30.0
 """How long a commit with an unknown outcome is repeated, in addition to the retries of the metastore's client."""
@@ -112,6 +121,8 @@ class CommitAttempt:
         self._metastore = metastore
         self._purpose = CommitPurpose(writer, identifier, epoch)
         self._state = _State.OPEN
+        self._request_id = current_or_new()
+        self._names: dict[str, str] = {}
         self._stores: list[tuple[ObjectStore, Callable[[], Sequence[str]] | None]] = []
         self.attempt_id = attempt_id
         """32 hexadecimal digits; empty until the first table joins."""
@@ -133,15 +144,18 @@ class CommitAttempt:
             NotFound: The table was dropped.
         """
         purpose = self._purpose
-        staged = self._metastore.stage_attempt(
-            [table_uuid],
-            purpose.writer,
-            attempt_id=self.attempt_id,
-            identifier=None if self.attempt_id else purpose.identifier,
-            epoch=purpose.epoch,
-        )
+        with request_id(self._request_id):
+            staged = self._metastore.stage_attempt(
+                [table_uuid],
+                purpose.writer,
+                attempt_id=self.attempt_id,
+                identifier=None if self.attempt_id else purpose.identifier,
+                epoch=purpose.epoch,
+            )
         self.attempt_id = staged.attempt_id
-        return staged.tables[0]
+        (info,) = staged.tables
+        self._names[table_uuid] = str(info.name)
+        return info
 
     def take_ahead(self, ahead: AttemptsAhead, table_uuid: str) -> TableInfo:
         """Uses an attempt that was opened ahead for a table; returns the table as it was then.
@@ -150,8 +164,10 @@ class CommitAttempt:
             NotFound: The table was dropped.
         """
         assert not self.attempt_id, "an attempt that is open lets further tables join"
-        opened = ahead.take(table_uuid, self._purpose)
+        with request_id(self._request_id):
+            opened = ahead.take(table_uuid, self._purpose)
         self.attempt_id = opened.attempt_id
+        self._names[table_uuid] = str(opened.info.name)
         return opened.info
 
     def add_store(self, store: ObjectStore, paths: Callable[[], Sequence[str]] | None = None) -> ObjectStore:
@@ -176,7 +192,15 @@ class CommitAttempt:
             LakelogError: It was refused; the attempt is still open, and its files are there.
         """
         assert request.attempt_id == self.attempt_id, "the request names another attempt"
+        with spans.root_span("commit", writer=request.writer, identifier=request.identifier):
+            answer = self._commit(_in_trace(request), repeating)
+        self._log(request, answer)
+        if answer.attempt_id != self.attempt_id:
+            self._state = _State.APPLIED_BEFORE
+            self._delete_files()
+        return answer
 
+    def _commit(self, request: CommitRequest, repeating: Repeating | None) -> CommitResult:
         def call() -> CommitResult:
             if repeating is None:
                 return self._metastore.commit(request)
@@ -188,11 +212,20 @@ class CommitAttempt:
                 rng=repeating.rng,
             )
 
-        answer = self.send(call)
-        if answer.attempt_id != self.attempt_id:
-            self._state = _State.APPLIED_BEFORE
-            self._delete_files()
-        return answer
+        return self.send(call)
+
+    def _log(self, request: CommitRequest, answer: CommitResult) -> None:
+        if log.isEnabledFor(logging.DEBUG):
+            for result in answer.results:
+                named = self._names.get(result.table_uuid, result.table_uuid)
+                log.debug(
+                    "committed snapshot %s of %s as %s of %s, request %s",
+                    result.snapshot_id,
+                    named,
+                    request.identifier,
+                    request.writer,
+                    self._request_id,
+                )
 
     def send(self, call: Callable[[], T]) -> T:
         """Makes the call that commits the attempt, by any kind of request, and returns its answer.
@@ -208,7 +241,8 @@ class CommitAttempt:
         # SUBTLE: before the call, so that an interrupt in the middle of it counts as an unknown outcome.
         self._state = _State.SENT
         try:
-            answer = call()
+            with request_id(self._request_id):
+                answer = call()
         except LakelogError as error:
             if error.effect is Effect.NONE:
                 self._state = _State.OPEN
@@ -227,7 +261,8 @@ class CommitAttempt:
         if not self.attempt_id:
             return
         try:
-            self._metastore.abandon_attempt(self.attempt_id)
+            with request_id(self._request_id):
+                self._metastore.abandon_attempt(self.attempt_id)
         except LakelogError:
             # Still open, or committed after all: this attempt must not delete its files.
             return
@@ -263,6 +298,25 @@ class CommitAttempt:
             else:
                 with contextlib.suppress(LakelogError):
                     store.delete_many(paths())
+
+
+def _in_trace(request: CommitRequest) -> CommitRequest:
+    """A request whose snapshots name their trace: publishers see only these.
+
+    A commit that may have no more properties goes without: it must not be refused because of its trace.
+    """
+    parent = spans.traceparent()
+    if not parent:
+        return request
+    return replace(request, changes=tuple(_with_trace(change, parent) for change in request.changes))
+
+
+def _with_trace(change: Change, parent: str) -> Change:
+    properties = {**change.properties, spans.TRACE_PROPERTY: parent}
+    size_bytes = sum(len(key.encode()) + len(value.encode()) for key, value in properties.items())
+    if len(properties) > _MAX_PROPERTIES or size_bytes > _MAX_PROPERTY_BYTES:
+        return change
+    return replace(change, properties=properties)
 
 
 def delete_attempt_files(store: ObjectStore, attempt_id: str, kept: Collection[str] = ()) -> int:

@@ -14,14 +14,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
 
 from lakelog.clock import Clock, Ids
 from lakelog.errors import InternalError, LakelogError, OutcomeUnknown, ResourceExhausted, Unavailable
+from lakelog.format.commit.facts import TableHead
 from lakelog.format.commit.request import Change, CommitRequest, CommitResult, count_files, count_items
 from lakelog.format.commit.writer_names import is_of_job
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.serving.edge.origin import COMMITS, origin
+from lakelog.tracing import spans
+from lakelog.tracing.tracer import PastSpan
 
 from ..heavy_work import LIGHT, HeavyWork
 from ..logs.validation import check_logs
@@ -64,6 +68,7 @@ class _Waiting:
     property_bytes: int
     arrived_s: float
     ready: bool
+    traceparent: str
     answer: asyncio.Future[CommitResult] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     @property
@@ -132,6 +137,13 @@ class CommitGate:
             LakelogError: As `lakelog.format.commit.rules.check_commit`; ResourceExhausted when too many wait;
                 Unavailable or OutcomeUnknown when the store is lost.
         """
+        if not spans.is_on():
+            return await self._commit(request, by)
+        # On a stream of commits each one has its own trace.
+        with spans.span("commit gate", parent=_find_trace(request)):
+            return await self._commit(request, by)
+
+    async def _commit(self, request: CommitRequest, by: Principal) -> CommitResult:
         size = sum(count_items(change) for change in request.changes)
         is_large = size > LIGHT
         if not is_large:
@@ -146,6 +158,7 @@ class CommitGate:
             property_bytes=sum(map(_count_property_bytes, request.changes)),
             arrived_s=self._clock.monotonic_s(),
             ready=not is_large,
+            traceparent=spans.traceparent(),
         )
         self._admit(waiting)
         try:
@@ -214,7 +227,8 @@ class CommitGate:
 
     def _start_groups(self) -> None:
         while len(self._running) < self._limits.max_parallel_groups and (group := self._queue.take()):
-            task = asyncio.create_task(self._run_group(group), name="commit group")
+            # It belongs to all commits of the group alike, and not to the call that starts it.
+            task = asyncio.create_task(self._run_group(group), name="commit group", context=Context())
             self._running.add(task)
             task.add_done_callback(self._running.discard)
         self._metrics.set_level("waiting_commits", self._queue.commit_count)
@@ -233,6 +247,7 @@ class CommitGate:
 
     async def _answer_group(self, group: list[_Waiting]) -> None:
         self._metrics.observe_size("group_size_commits", len(group))
+        began_s = self._clock.monotonic_s()
         try:
             state = await self._commit_group([Asked(waiting.request, waiting.by) for waiting in group])
         except LakelogError as error:
@@ -253,9 +268,20 @@ class CommitGate:
                 return
             _fail(group[0], InternalError(f"The commit failed: {type(error).__name__}: {error}"))
         else:
+            took_s = self._clock.monotonic_s() - began_s
+            self._metrics.observe_seconds("commit_transaction_seconds", took_s)
+            if spans.is_on():
+                self._trace(group, took_s)
             self._answer_each(group, state)
             for rows in (state.records.files, state.records.moved_files, state.records.changelog_files):
                 self._work.free_later(rows)
+
+    def _trace(self, group: list[_Waiting], took_s: float) -> None:
+        ended_ms = self._clock.now_ms()
+        for waiting in group:
+            if waiting.traceparent:
+                began_ms, shared = ended_ms - took_s * 1000, {"commits": len(group)}
+                spans.record(PastSpan("transaction", waiting.traceparent, began_ms, ended_ms, attributes=shared))
 
     async def _answer_one_by_one(self, group: list[_Waiting]) -> None:
         for waiting in group:
@@ -268,13 +294,24 @@ class CommitGate:
             lambda transaction: decide(transaction, requests, keys, self._ids, self._partitions, self._work.commits),
         )
 
+    def _show_table(self, head: TableHead, snapshots: Sequence[Snapshot]) -> None:
+        metrics = self._metrics
+        metrics.set_level("live_files", head.total_files, head.name)
+        metrics.set_level("live_rows", head.total_rows, head.name)
+        metrics.set_level("live_bytes", head.total_bytes, head.name)
+        metrics.set_level("last_commit_timestamp_seconds", head.committed_at_ms / 1000, head.name)
+        for snapshot in snapshots:
+            kind = snapshot.kind.name.lower()
+            metrics.count("snapshots_total", kind)
+            metrics.count("added_rows_total", kind, snapshot.added_rows)
+
     def _answer_each(self, group: list[_Waiting], state: GroupState) -> None:
         if state.records.jobs:
             self._jobs_due()
         for table_uuid, snapshots in state.new_snapshots.items():
             head = state.facts.heads[table_uuid]
             self._committed(table_uuid, snapshots, head.complete_until)
-            self._metrics.set_level("live_files", head.total_files, head.name)
+            self._show_table(head, snapshots)
         for waiting, verdict in zip(group, state.verdicts, strict=True):
             if isinstance(verdict, LakelogError):
                 self._metrics.count("commits_total", "refused")
@@ -287,6 +324,10 @@ class CommitGate:
                     self._metrics.count("dropped_groups_total", dropped.reason)
             if not waiting.answer.done():
                 waiting.answer.set_result(verdict.result)
+
+
+def _find_trace(request: CommitRequest) -> str:
+    return next((each.properties.get(spans.TRACE_PROPERTY, "") for each in request.changes), "")
 
 
 def _count_property_bytes(change: Change) -> int:

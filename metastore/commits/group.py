@@ -327,7 +327,7 @@ async def _apply(
         # transaction, and the gate repeats the group commit by commit.
         check_totals(head, effect.head)
         if effect.snapshot is None:
-            result = ChangeResult(change.table_uuid, None, dropped=rebased.dropped)
+            result = ChangeResult(change.table_uuid, None, dropped=rebased.dropped, table=head.name)
         else:
             snapshot = effect.snapshot
             result = ChangeResult(
@@ -336,6 +336,7 @@ async def _apply(
                 snapshot.snapshot_uuid,
                 snapshot.committed_at_ms,
                 rebased.dropped,
+                head.name,
             )
             table_id, records = head.table_id, state.records
             records.files.extend(effect.files)

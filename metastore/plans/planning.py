@@ -28,6 +28,7 @@ from lakelog.format.types.schema import TableSchema
 from lakelog.recently_used import RecentlyUsed
 from lakelog.serving.edge.fair_room import FairRoom
 from lakelog.serving.edge.origin import origin
+from lakelog.tracing import spans
 
 from ..heavy_work import HeavyWork
 from ..logs.files import check_log_request, load_log_files
@@ -109,6 +110,10 @@ class Planner:
             SnapshotExpired: The snapshot or a part of the range is no longer retained.
             InvalidArgument: The request is malformed.
         """
+        with spans.span("plan"):
+            return await self._plan(request)
+
+    async def _plan(self, request: PlanRequest) -> PlanStream:
         started_s = self._clock.monotonic_s()
         predicate = await self._threads.run(_count_items(request), _check_request, request)
         matches = None if predicate is None else PartitionMatches(predicate)

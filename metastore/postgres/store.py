@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from typing import Final, Literal
 
 import psycopg
+from prometheus_client import CollectorRegistry
 from psycopg.abc import PQGen
 from psycopg.pq.abc import PGconn
 from psycopg.waiting import WAIT_R
@@ -46,6 +47,7 @@ from .jobs.services import PostgresServices
 from .jobs.work import PostgresWork
 from .jobs.work_cursors import PostgresWorkCursors
 from .logs import PostgresLogs
+from .metrics import PoolMetrics
 from .publishing import PostgresPublishing
 from .retention import PostgresRetention
 from .table_files import PostgresTableFiles
@@ -123,6 +125,10 @@ class PostgresStore(Store):
         self._silence_s = silence_s
         self._name = uuid.uuid4().hex
         self._closing = asyncio.Event()
+
+    def measure(self, registry: CollectorRegistry) -> None:
+        """Adds what is measured about the connections to a registry."""
+        PoolMetrics(registry, self._pool)
 
     async def check(self) -> None:
         """Checks at start that the database can be reached and commits durably, or warns that it need not.

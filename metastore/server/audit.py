@@ -11,6 +11,7 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from lakelog.clock import show_time
+from lakelog.format.commit.request import CommitResult
 from lakelog.format.tables.grant import GrantLevel
 from lakelog.rpc.v1 import grants_pb2, jobs_pb2, snapshots_pb2
 
@@ -45,8 +46,28 @@ log: Final = structlog.get_logger()
 caller_name: Final[ContextVar[str | None]] = ContextVar("caller_name", default=None)
 """The caller of the call that is being served, for log lines that are written further inside."""
 
-request_id: Final[ContextVar[str]] = ContextVar("request_id", default="")
-"""The id that the caller gave to it; empty: none."""
+_made: Final[ContextVar[dict[str, Any] | None]] = ContextVar("made", default=None)
+"""What the line of the call that is being served says about its result."""
+
+
+def begin_line() -> dict[str, Any]:
+    """What the line of the present call will say about its result; `note_commit` fills it in a task of the call."""
+    fields: dict[str, Any] = {}
+    _made.set(fields)
+    return fields
+
+
+def note_commit(result: CommitResult) -> None:
+    """Notes the snapshots that the present call has made."""
+    fields = _made.get()
+    if fields is not None:
+        fields |= describe_result(result)
+
+
+def describe_result(result: CommitResult) -> dict[str, Any]:
+    """The tables and snapshots of a commit. Pure and cheap: it runs for every commit."""
+    shown = result.results[:_SHOWN_TABLES]
+    return {"table": [each.table for each in shown], "snapshot": [each.snapshot_id for each in shown]}
 
 
 def describe_request(request: Message | SlicedRequest[Any]) -> dict[str, Any]:
@@ -97,7 +118,6 @@ def _describe(request: Message) -> dict[str, Any]:
 
 def log_vended(vended: Vended) -> None:
     """Writes who has got keys of the object store, for what, and until when."""
-    sent = request_id.get()
     log.info(
         "keys vended",
         caller=vended.caller,
@@ -105,7 +125,6 @@ def log_vended(vended: Vended) -> None:
         table_uuid=vended.table_uuid,
         access=vended.access,
         until=show_time(vended.expires_at_ms),
-        **({"request_id": sent} if sent else {}),
     )
 
 

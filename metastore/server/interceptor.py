@@ -47,9 +47,11 @@ from lakelog.serving.access import Access, Caller
 from lakelog.serving.edge.failures import fail
 from lakelog.serving.edge.known_callers import CALLER_LOST
 from lakelog.serving.edge.refusal_lines import RefusalLines, to_address
-from lakelog.serving.edge.request_ids import find_request_id
+from lakelog.serving.edge.request_ids import find_request_id, find_traceparent
+from lakelog.tracing import spans
+from lakelog.tracing.request_ids import current
 
-from .audit import describe_request, log, request_id
+from .audit import begin_line, describe_request, log
 from .callers import ShowError, caller_lost, note_check, note_recheck
 from .edge.admission import (
     HUGE_PLAN_BYTES,
@@ -153,6 +155,7 @@ class _Call:
         self._known: Known | None = None
         self._admitted: Admitted | None = None
         self._request_id = ""
+        self._made: dict[str, Any] = {}
         self._authorization: Authorization | None = None
         self._began_s = time.perf_counter()
         self._received: Received | None = None
@@ -188,13 +191,19 @@ class _Call:
         self._owner._metrics.begin()
         failure: LakelogError | None = None
         outcome = "OK"
-        self._request_id = find_request_id(context.invocation_metadata())
-        request_id.set(self._request_id)
+        headers = context.invocation_metadata()
+        self._request_id = find_request_id(headers)
+        current.set(self._request_id)
+        if self._is_mutation:
+            self._made = begin_line()
         try:
             self._admitted = self._owner.admission.admit(self._method, self._known, context)
             self._known = self._admitted.known
             self._authorization = self._owner._authorizer.authorization_of(self._method, self._caller)
-            return await work(arriving, context)
+            if not spans.is_on():
+                return await work(arriving, context)
+            with spans.span(self._name, kind="server", parent=find_traceparent(headers)):
+                return await work(arriving, context)
         except grpc.aio.AbortError:
             outcome = "ABORTED"
             raise
@@ -397,6 +406,7 @@ class _Call:
         elif self._is_mutation:
             if self._request is not None:
                 fields |= describe_request(self._request)
+            fields |= self._made
             if failure is not None:
                 fields["message"] = failure.message
             is_routine = failure is None and self._method in _ROUTINE

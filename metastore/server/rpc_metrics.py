@@ -23,7 +23,7 @@ class RpcMetrics:
             buckets=_BUCKETS_S,
             registry=registry,
         )
-        self._running = Gauge(prefix + "running", "Calls and streams that are open.", registry=registry)
+        self._running = Gauge(prefix + "open_calls", "Calls and streams that are open.", registry=registry)
         # `labels` finds the same children, but more slowly: by method, and by method and outcome.
         self._of_method: dict[str, Histogram] = {}
         self._of_outcome: dict[tuple[str, str], Counter] = {}

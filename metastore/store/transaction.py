@@ -32,6 +32,7 @@ from lakelog.format.retention.consumer import Consumer
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import DatabaseInfo, TableName
 from lakelog.format.types.schema import TableSchema
+from lakelog.tracing import spans
 
 from .baseline import BaselineTransaction
 from .dropped import DroppedTransaction
@@ -422,8 +423,9 @@ async def run_transaction(store: Store, work: Callable[[Transaction], Awaitable[
     """
     for tries_left in reversed(range(MAX_TRIES)):
         try:
-            async with store.transaction() as transaction:
-                return await work(transaction)
+            with spans.span("transaction"):
+                async with store.transaction() as transaction:
+                    return await work(transaction)
         except TransactionAborted:
             if not tries_left:
                 raise

@@ -40,8 +40,8 @@ def _list_logs(logs: LogLags) -> Iterator[_Found]:
     yield "publish_lag_snapshots", (), logs.snapshots
     yield "publish_lag_seconds", (), logs.longest_ms / 1000
     for lag in logs.named:
-        yield "log_snapshots_behind", (lag.table,), lag.snapshots_behind
-        yield "log_behind_seconds", (lag.table,), lag.behind_ms / 1000
+        yield "log_lag_snapshots", (lag.table,), lag.snapshots_behind
+        yield "log_lag_seconds", (lag.table,), lag.behind_ms / 1000
         yield "log_problems", (lag.table,), int(lag.has_problem)
 
 

@@ -15,9 +15,14 @@ class StreamMetrics:
         self.running: Final = self._gauge("running", "1 while this instance holds the stream's lease and runs it.")
         self.last_batch_id: Final = self._gauge("last_batch_id", "The last batch that its sink took.")
         self.snapshot_id: Final = self._gauge("snapshot_id", "The last snapshot that its sink has all of.")
-        self.lag_snapshots: Final = self._gauge("lag_snapshots", "Snapshots after that one, by the last report.")
+        self.lag_snapshots: Final = self._gauge(
+            "lag_snapshots", "Snapshots after the last one that its sink has all of, by the last report."
+        )
         self.batches: Final = self._counter("batches", "Batches that the sink took in this process.")
         self.rows: Final = self._counter("rows", "Rows that were read in this process.")
+        self.last_batch_timestamp: Final = self._gauge(
+            "last_batch_timestamp_seconds", "When its sink took the last batch in this process."
+        )
         self.failures: Final = self._counter("failures", "Batches that failed and were repeated.")
 
     def _gauge(self, name: str, what: str) -> Gauge:

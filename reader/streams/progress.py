@@ -65,6 +65,7 @@ class StreamProgress:
         self._metrics.batches.labels(labels).inc()
         self._metrics.rows.labels(labels).inc(rows)
         self._metrics.last_batch_id.labels(labels).set(batch_id)
+        self._metrics.last_batch_timestamp.labels(labels).set_to_current_time()
         self._metrics.snapshot_id.labels(labels).set(snapshot_id)
         if lag is not None:
             self._metrics.lag_snapshots.labels(labels).set(lag)

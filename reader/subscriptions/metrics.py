@@ -15,16 +15,18 @@ class SubscriptionMetrics:
             "lakelog_reader_subscriptions", "Subscriptions that are open.", registry=registry
         )
         self.opened: Final = Counter(
-            "lakelog_reader_opened", "Subscriptions that were opened, those that came back included.", registry=registry
+            "lakelog_reader_subscriptions_opened",
+            "Subscriptions that were opened, those that came back included.",
+            registry=registry,
         )
         self.ended: Final = Counter(
-            "lakelog_reader_ended",
+            "lakelog_reader_subscriptions_ended",
             "Subscriptions that ended: by the client, or by the error of this kind.",
             ["outcome"],
             registry=registry,
         )
         self.refused: Final = Counter(
-            "lakelog_reader_refused", "Subscriptions for which there was no room.", registry=registry
+            "lakelog_reader_subscriptions_refused", "Subscriptions for which there was no room.", registry=registry
         )
         self.batches: Final = Counter("lakelog_reader_batches", "Messages with rows that were sent.", registry=registry)
         self.rows: Final = Counter("lakelog_reader_rows", "Rows that were sent.", registry=registry)

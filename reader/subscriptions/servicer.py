@@ -33,6 +33,7 @@ from lakelog.serving.edge.known_callers import KnownCallers, caller_lost
 from lakelog.serving.edge.refusal_lines import RefusalLines, to_address
 from lakelog.serving.edge.request_ids import find_request_id
 from lakelog.serving.logging_setup import Logger
+from lakelog.tracing.request_ids import current
 
 from .metrics import SubscriptionMetrics
 from .pump import ClientLeft, Pump
@@ -118,6 +119,8 @@ class ReaderServicer:
     async def Subscribe(self, request_iterator: Any, context: Context) -> None:  # noqa: N802
         """Serves one subscription until its end."""
         outcome, caller = "client", ""
+        request_id = find_request_id(context.invocation_metadata()) or self._ids.new_id()
+        current.set(request_id)
         try:
             found = self._recognize(context, to_address(context.peer()))
             caller = found.name
@@ -129,7 +132,6 @@ class ReaderServicer:
         except Exception as error:
             failure = self._as_our_own(error)
             outcome = failure.reason
-            request_id = find_request_id(context.invocation_metadata()) or self._ids.new_id()
             if self.refusals.admit(outcome, caller or to_address(context.peer())):
                 self._log.info(
                     "subscription ended",
@@ -137,7 +139,6 @@ class ReaderServicer:
                     outcome=outcome,
                     peer=context.peer(),
                     message=failure.message,
-                    request_id=request_id,
                 )
             # The traceback holds the request.
             forget_frames(error)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from .publisher import Published, TablePublisher
+
+_BUCKETS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 
 
 class PublisherMetrics:
@@ -36,6 +38,12 @@ class PublisherMetrics:
         self.hanging_calls: Final = Gauge(
             "lakelog_publisher_hanging_calls",
             "Calls of brokers that were given up and have not returned; each keeps a thread and a client.",
+            registry=self.registry,
+        )
+        self.visibility_delay: Final = Histogram(
+            "lakelog_publisher_visibility_delay_seconds",
+            "From the commit of a snapshot, by the database's clock, until all its records are visible in the log.",
+            buckets=_BUCKETS_S,
             registry=self.registry,
         )
         self.failures: Final = counter("failures", "Steps that failed, by reason.", "reason")

@@ -31,6 +31,7 @@ from lakelog.format.tables.snapshot import Snapshot
 from lakelog.log.protocol import Log, LogProducer
 from lakelog.log.records import NOTHING_PUBLISHED, EncodedRecords, LogPosition, LogSnapshot, TopicState
 
+from .published import PublishedSnapshots
 from .reading.feed import SnapshotFeed
 from .reading.reading_ahead import read_ahead
 from .reading.snapshot_log import SnapshotLog, SnapshotLogs, to_owner
@@ -78,6 +79,7 @@ class PublisherContext:
         monitor: Polls the topics of all tables of the process.
         clock: For the time.
         limits: The limits of transactions.
+        on_published: Called with each transaction that has ended snapshots, once it is committed.
     """
 
     metastore: Metastore
@@ -88,6 +90,7 @@ class PublisherContext:
     monitor: TopicMonitor
     clock: Clock
     limits: TransactionLimits = field(default_factory=TransactionLimits)
+    on_published: Callable[[PublishedSnapshots], None] = lambda _: None
 
 
 class TablePublisher:
@@ -264,18 +267,20 @@ class TablePublisher:
 
     def _publish_whole(self, session: Session, count: int) -> None:
         taken = [session.waiting[place] for place in range(count)]
+        began_ms = self._context.clock.now_ms()
         session.producer.begin()
         chunks = ((log, chunk) for log in taken for chunk in log.read(self._first_index(session, log)))
         with contextlib.closing(read_ahead(chunks, sum(log.row_count for log in taken))) as ahead:
             for log, chunk in ahead:
                 self._send(session, log, chunk.size_bytes, chunk.records)
         last = taken[-1].snapshot
-        self._commit(session, taken, LogPosition(last.snapshot_id, last.snapshot_uuid))
+        self._commit(session, taken, LogPosition(last.snapshot_id, last.snapshot_uuid), began_ms)
 
     def _publish_chunk(self, session: Session, log: SnapshotLog) -> None:
         limits, snapshot = self._context.limits, log.snapshot
         until_s = self._context.clock.monotonic_s() + limits.chunk_s
         sent_bytes = 0
+        began_ms = self._context.clock.now_ms()
         session.producer.begin()
         with contextlib.closing(read_ahead(log.read(self._first_index(session, log)), log.row_count)) as ahead:
             for chunk in ahead:
@@ -284,9 +289,9 @@ class TablePublisher:
                 is_full = sent_bytes >= limits.chunk_records_bytes or self._context.clock.monotonic_s() >= until_s
                 if is_full and chunk.next_index < log.row_count:
                     position = LogPosition(snapshot.snapshot_id, snapshot.snapshot_uuid, chunk.next_index)
-                    self._commit(session, [], position)
+                    self._commit(session, [], position, began_ms)
                     return
-        self._commit(session, [log], LogPosition(snapshot.snapshot_id, snapshot.snapshot_uuid))
+        self._commit(session, [log], LogPosition(snapshot.snapshot_id, snapshot.snapshot_uuid), began_ms)
 
     def _first_index(self, session: Session, log: SnapshotLog) -> int:
         """The first unpublished row of a snapshot; not 0 only for the snapshot in which the position is."""
@@ -298,7 +303,7 @@ class TablePublisher:
         self.published.records += len(records)
         self.published.size_bytes += size_bytes
 
-    def _commit(self, session: Session, ended: list[SnapshotLog], position: LogPosition) -> None:
+    def _commit(self, session: Session, ended: list[SnapshotLog], position: LogPosition, began_ms: int) -> None:
         """Commits the transaction; `ended` are the snapshots that are completely published with it."""
         behind = session.producer.commit(position)
         # Before any report: readers trust the metastore about where a snapshot ends.
@@ -316,6 +321,10 @@ class TablePublisher:
             self._move(session, begun)
         self.published.transactions += 1
         self.published.snapshots += len(ended)
+        if ended:
+            snapshots = tuple(log.snapshot for log in ended)
+            now_ms = self._context.clock.now_ms()
+            self._context.on_published(PublishedSnapshots(session.info, snapshots, began_ms, now_ms))
         self._report(session.info, reported, position)
 
     def _move(self, session: Session, behind: Mapping[int, int]) -> None:

@@ -38,10 +38,12 @@ from lakelog.serving.http_endpoint import serve_pages
 from lakelog.serving.lease import LeaseRenewer
 from lakelog.serving.logging_setup import Logger
 from lakelog.serving.presence import Activity, Presence, make_presence
+from lakelog.serving.telemetry.process_metrics import add_process_metrics
 from lakelog.storage.objects.stores import LocationStores
 
 from .config import PublishConfig
 from .metrics import PublisherMetrics
+from .notes import PublishedNotes
 from .publisher import PublisherContext, TablePublisher
 from .reading.feed import WatchFeed
 from .reading.file_logs import FileLogs
@@ -64,6 +66,7 @@ def make_service(config: PublishConfig, secrets: Secrets, log: Logger) -> tuple[
         InvalidArgument: The port of the metrics is taken.
     """
     clock, metrics = SystemClock(), PublisherMetrics()
+    add_process_metrics(metrics.registry, PUBLISHER)
     metastore = _connect(config)
     holder = f"publisher {socket.gethostname()} {os.getpid()}"[:256]
     watchdog = Watchdog(config.stuck_s, clock, log, count_hanging=count_hanging)
@@ -96,6 +99,7 @@ def make_service(config: PublishConfig, secrets: Secrets, log: Logger) -> tuple[
         open_feed=open_feed,
         monitor=TopicMonitor(open_log, clock),
         clock=clock,
+        on_published=PublishedNotes(metrics, log).note,
     )
 
     def make_runner(info: LogInfo, lease: LeaseRenewer) -> TableRunner:

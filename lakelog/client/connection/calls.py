@@ -9,9 +9,11 @@ import grpc
 
 from lakelog.client.connection.connection import Connection, Session
 from lakelog.client.connection.retry import Deadlines, RetryPolicy, call_repeatedly
-from lakelog.client.connection.status import CallKind, from_rpc_error
+from lakelog.client.connection.status import REQUEST_ID, CallKind, from_rpc_error
 from lakelog.clock import Clock
 from lakelog.errors import LakelogError
+from lakelog.tracing import spans
+from lakelog.tracing.request_ids import current_or_new
 
 Req = TypeVar("Req", contravariant=True)
 Res = TypeVar("Res", covariant=True)
@@ -123,8 +125,14 @@ class Calls:
         deadline_s: float,
     ) -> Callable[[float], Response]:
         connection = self._connection
+        # Its repetitions have the same one.
+        request_id = current_or_new()
 
         def attempt(left_s: float) -> Response:
+            with spans.span(method, kind="client"):
+                return send_signed_in(left_s)
+
+        def send_signed_in(left_s: float) -> Response:
             metadata = connection.call_metadata
             give_up_s = self._clock.monotonic_s() + left_s
             try:
@@ -141,12 +149,14 @@ class Calls:
             # Reaching the server may have taken most of the time.
             timeout_s = max(min(deadline_s, give_up_s - self._clock.monotonic_s()), _SHORTEST_TRY_S)
             try:
-                response = rpc(session)(request, timeout=timeout_s, metadata=metadata)
+                response = rpc(session)(request, timeout=timeout_s, metadata=metadata + to_headers(request_id))
             except grpc.RpcError as error:
                 connection.failed(session)
-                raise from_rpc_error(
+                failure = from_rpc_error(
                     error, kind=kind, method=method, target=str(connection.target), deadline_s=timeout_s
-                ) from error
+                )
+                failure.metadata["request_id"] = request_id
+                raise failure from error
             except ValueError as error:
                 # gRPC raises this, before it sends anything, when another thread has closed the channel meanwhile.
                 if connection.is_closed:
@@ -156,3 +166,9 @@ class Calls:
             return response
 
         return attempt
+
+
+def to_headers(request_id: str) -> tuple[tuple[str, str], ...]:
+    """The headers by which a call is found in logs and traces."""
+    parent = spans.traceparent()
+    return ((REQUEST_ID, request_id), (spans.TRACEPARENT, parent)) if parent else ((REQUEST_ID, request_id),)

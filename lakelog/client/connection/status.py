@@ -190,8 +190,8 @@ def from_rpc_error(
         except InvalidArgument:
             sent = None
         if sent is not None:
-            if isinstance(sent, PermissionDenied) and (request_id := _read_request_id(error)):
-                # By this an administrator finds the line of the refusal.
+            if request_id := _read_request_id(error):
+                # By this an administrator finds the line of the failure.
                 sent.metadata["request_id"] = request_id
             return sent
     return _from_transport(code, _sanitised(text), kind, method, target, deadline_s)

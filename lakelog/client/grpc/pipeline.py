@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import grpc
 
+from lakelog.client.connection.calls import to_headers
 from lakelog.client.connection.connection import Connection
 from lakelog.client.connection.status import CallKind, from_proto_status, from_rpc_error
 from lakelog.clock import Clock
@@ -18,6 +19,7 @@ from lakelog.errors import InternalError, InvalidArgument, LakelogError, Outcome
 from lakelog.format.commit.request import CommitRequest, CommitResult
 from lakelog.rpc.commit import from_proto_commit_result, to_proto_commit_request
 from lakelog.rpc.v1 import snapshots_pb2
+from lakelog.tracing.request_ids import current_or_new
 
 # How often the pipeline checks for a stream without answers.
 _TICK_S = 1.0
@@ -63,7 +65,9 @@ class GrpcCommitPipeline:
         self._ended: LakelogError | None = None
         self._closing = False
         self._session = connection.session(fresh=True, max_unavailable_s=stall_s)
-        self._call = self._session.methods.CommitStream(self._requests(), metadata=connection.call_metadata)
+        self._call = self._session.methods.CommitStream(
+            self._requests(), metadata=connection.call_metadata + to_headers(current_or_new())
+        )
         self._reader = threading.Thread(target=self._read, name="lakelog-commit-pipeline", daemon=True)
         self._reader.start()
 

@@ -318,6 +318,7 @@ class ChangeResult:
     """The result of one change: the snapshot it made, or None if there was nothing to commit.
 
     `dropped` are a compaction's groups that could not be committed, in the order of the change; the others were.
+    `table` is the table's name, for logs: only the metastore that has committed it knows it.
     """
 
     table_uuid: str
@@ -325,6 +326,7 @@ class ChangeResult:
     snapshot_uuid: str = ""
     committed_at_ms: int = 0
     dropped: tuple[DroppedGroup, ...] = ()
+    table: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)

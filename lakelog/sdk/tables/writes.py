@@ -12,6 +12,8 @@ from lakelog.results import DeleteResult, TransactionResult, WriteResult
 from lakelog.sdk.conditions import to_deletion
 from lakelog.sdk.tables.handle import TableHandle
 from lakelog.sdk.transaction import Transaction, TransactionTable
+from lakelog.tracing import spans
+from lakelog.tracing.request_ids import request_id
 from lakelog.writes.commit_options import CommitOptions, read_commit_options
 from lakelog.writes.ingest import to_batches
 from lakelog.writes.row_changes.latest_deletes import needs_latest
@@ -174,6 +176,12 @@ class TableWrites(TableHandle):
 
     def _write(
         self, call: str, write: Callable[[TransactionTable], None], commit: CommitOptions, adds: bool = False
+    ) -> WriteResult:
+        with request_id(), spans.root_span(call, table=str(self._info.name)):
+            return self._write_in_request(call, write, commit, adds)
+
+    def _write_in_request(
+        self, call: str, write: Callable[[TransactionTable], None], commit: CommitOptions, adds: bool
     ) -> WriteResult:
         identity, commit_metadata, guards = read_commit_options(call, commit)
         transaction = Transaction(self._context, self._writes, identity, commit_metadata)

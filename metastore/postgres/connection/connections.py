@@ -224,6 +224,23 @@ class ConnectionPool:
         self._room = FairRoom(size)
         self._idle: deque[Connection] = deque()
         self._closed = False
+        self.lost_count = 0
+        """How many connections were lost since the start."""
+
+    @property
+    def used_count(self) -> int:
+        """How many connections are in use."""
+        return self._room.used
+
+    @property
+    def idle_count(self) -> int:
+        """How many connections wait for work."""
+        return len(self._idle)
+
+    @property
+    def waiting_count(self) -> int:
+        """How many callers wait for a connection."""
+        return self._room.waiting_count
 
     async def acquire(self) -> Connection:
         """Returns the next free connection, a new one if none is idle; callers are served in turn, each in its order.
@@ -260,6 +277,7 @@ class ConnectionPool:
         # SUBTLE: finish() ends it at once; close() of a connection in pipeline mode would wait for the server.
         given_up = [connection]
         if lost:
+            self.lost_count += 1
             given_up += self._idle
             self._idle.clear()
         for connection in given_up:

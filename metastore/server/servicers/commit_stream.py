@@ -28,10 +28,11 @@ from lakelog.serving.edge.known_callers import caller_lost
 from lakelog.serving.edge.origin import origin
 from lakelog.serving.edge.refusal_lines import RefusalLines
 from lakelog.serving.edge.turns import Turns
+from lakelog.tracing.request_ids import current
 
 from ...commits.gate import CommitGate
 from ...ownership import Principal
-from ..audit import caller_name, describe_request, log, request_id
+from ..audit import caller_name, describe_request, describe_result, log
 from ..callers import CheckMessage, ShowError
 from ..edge.requests import Received, Requests
 from ..edge.running import draining
@@ -180,18 +181,20 @@ class CommitStream:
         self, received: Received, commit: CommitRequest | Exception, show_error: ShowError | None
     ) -> snapshots_pb2.CommitStreamResponse:
         began_s = time.perf_counter()
-        outcome = "OK"
-        refused: dict[str, str] = {}
+        outcome, is_refused = "OK", False
+        said: dict[str, Any] = {}
         try:
             if isinstance(commit, Exception):
                 raise commit
             result = await self._gate.commit(commit, by=self._by)
+            said = describe_result(result)
             return snapshots_pb2.CommitStreamResponse(committed=to_proto_commit_result(result))
         except Exception as error:
             failure = self._as_our_own(error if show_error is None else await show_error(error))
             outcome = failure.reason
-            if isinstance(failure, PermissionDenied):
-                refused = {"message": failure.message}
+            is_refused = isinstance(failure, PermissionDenied)
+            if is_refused:
+                said = {"message": failure.message}
             # The traceback holds the request.
             forget_frames(error)
             return snapshots_pb2.CommitStreamResponse(failed=to_proto_status(failure))
@@ -199,15 +202,15 @@ class CommitStream:
             self._turns.give_back(self._origin)
             received.release()
             caller = caller_name.get()
-            if not refused or self._refusals.admit(outcome, caller or self._origin):
-                (log.warning if refused else log.info)(
-                    "refused" if refused else "mutation",
+            if not is_refused or self._refusals.admit(outcome, caller or self._origin):
+                (log.warning if is_refused else log.info)(
+                    "refused" if is_refused else "mutation",
                     method="CommitStream",
                     caller=caller,
                     outcome=outcome,
                     duration_ms=round((time.perf_counter() - began_s) * 1000, 3),
-                    request_id=request_id.get() or self._new_id(),
-                    **refused,
+                    request_id=current.get() or self._new_id(),
+                    **said,
                     **describe_request(_commit_of(received.message)),
                 )
 

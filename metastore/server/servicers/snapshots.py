@@ -23,6 +23,7 @@ from lakelog.serving.edge.refusal_lines import RefusalLines
 from lakelog.serving.edge.turns import Turns
 
 from ...use_cases import UseCases
+from ..audit import note_commit
 from ..callers import caller_lost, message_check, principal
 from ..edge.requests import Requests, forget_request
 from ..edge.sliced_requests import SlicedRequest
@@ -92,7 +93,9 @@ class SnapshotServicer(Servicer):
         self, request: snapshots_pb2.CommitRequest | SlicedRequest[CommitRequest], context: Context
     ) -> snapshots_pb2.CommitResponse:
         commit = await self._requests.translate(request, from_proto_commit_request)
-        return to_proto_commit_result(await self._use_cases.gate.commit(commit, by=principal()))
+        result = await self._use_cases.gate.commit(commit, by=principal())
+        note_commit(result)
+        return to_proto_commit_result(result)
 
     async def CommitStream(self, request_iterator: Any, context: Context) -> None:
         stream = CommitStream(

@@ -23,6 +23,7 @@ from lakelog.format.commit.rules import TIME_PASSED
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo
+from tests.support.error_metadata import metadata_of
 from tests.support.metastore.making import (
     append,
     day,
@@ -49,7 +50,7 @@ def test_of_two_that_remove_one_file_the_second_is_refused(metastore: Metastore)
     assert "'first' removed" in error.value.message
     assert "b.parquet' with snapshot 2. Plan anew" in error.value.message
     assert error.value.reason == "FILES_NOT_LIVE"
-    assert error.value.metadata == {
+    assert metadata_of(error.value) == {
         "table": str(table.name),
         "other_writer": "first",
         "snapshot_id": "2",
@@ -199,7 +200,7 @@ def test_a_writer_with_a_lower_epoch_is_fenced(metastore: Metastore) -> None:
         stops = f"commits with epoch {epoch}, .* has epoch {new}. Stop this instance"
         with pytest.raises(Fenced, match=stops) as error:
             metastore.commit(empty(table, 2, epoch=epoch))
-        assert error.value.metadata == {"writer": "w", "epoch": str(epoch), "current_epoch": str(new)}
+        assert metadata_of(error.value) == {"writer": "w", "epoch": str(epoch), "current_epoch": str(new)}
     # What was applied is answered all the same: the zombie may find out.
     assert metastore.commit(empty(table, 1, epoch=old)) == first
     assert metastore.commit(empty(table, 2, epoch=new)).results[0].snapshot_id == 2

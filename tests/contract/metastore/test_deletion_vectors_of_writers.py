@@ -11,6 +11,7 @@ from lakelog.errors import CommitConflict, InvalidArgument
 from lakelog.format.commit.request import BucketRef, CommitRequest
 from lakelog.format.tables.plan import PlanRequest
 from lakelog.format.tables.snapshot import ChangelogState
+from tests.support.error_metadata import metadata_of
 from tests.support.metastore.making import append, make_change, make_file, make_table, rewrite
 
 
@@ -58,7 +59,7 @@ def test_where_there_is_no_key_no_row_supersedes_another(metastore: Metastore, p
         f"deletion_vector_path is {path!r}. {table.name} has no primary key, so none of its rows supersedes another. "
         "Leave the path out."
     )
-    assert refused.value.metadata == {"field": "deletion_vector_path", "value": repr(path)}
+    assert metadata_of(refused.value) == {"field": "deletion_vector_path", "value": repr(path)}
     assert metastore.commit(CommitRequest("l", 1, (make_change(table, [make_file(attempt)], **fields),), attempt))
 
 

@@ -30,6 +30,7 @@ from metastore.postgres.jobs.jobs import PostgresJobs
 from metastore.store.transaction import Store
 from metastore.testing import InProcessMetastore, in_process
 from tests.contract.metastore.log_tables import make_log_table
+from tests.support.error_metadata import metadata_of
 from tests.support.metastore.making import empty, make_table
 from tests.support.metastore.opening import make_use_cases, open_in_process
 
@@ -325,4 +326,4 @@ def test_the_error_about_an_unknown_epoch_names_the_remedy(world: World) -> None
     with pytest.raises(Fenced, match="take its name again with register_writer") as error:
         commit_as_writer(world.metastore, table, epoch)
     assert error.value.reason == EPOCH_UNKNOWN
-    assert error.value.metadata == {"writer": "w", "epoch": str(epoch), "current_epoch": "0"}
+    assert metadata_of(error.value) == {"writer": "w", "epoch": str(epoch), "current_epoch": "0"}

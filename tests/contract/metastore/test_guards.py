@@ -34,6 +34,7 @@ from lakelog.format.commit.request import (
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.format.tables.table import TableInfo, TableName
 from tests.contract.metastore.expiring import expire
+from tests.support.error_metadata import metadata_of
 from tests.support.metastore.making import append, day, empty, make_change, make_file, make_table, rewrite
 
 
@@ -79,7 +80,7 @@ def test_a_table_that_changed_since_refuses_and_names_who_did_it(metastore: Meta
     assert "snapshot 3 (APPEND, 20" in message
     assert message.endswith("Read the rows again at the newest snapshot, and write again.")
     assert error.value.reason == CHANGED_SINCE
-    assert error.value.metadata == {
+    assert metadata_of(error.value) == {
         "guard": "if_snapshot",
         "table": str(table.name),
         "base": "2",

@@ -149,30 +149,30 @@ def test_how_far_logs_are_behind_is_measured(
     measuring = WorkMeasuring(log_metastore.store, SystemClock(), PrometheusMetrics(registry))
 
     def find(name: str, of: str = "") -> float | None:
-        return registry.get_sample_value(f"lakelog_metastore_{name}", {"of": of})
+        return registry.get_sample_value(f"lakelog_metastore_{name}", {"table": of} if of else {})
 
     def measure() -> dict[str, float | None]:
         log_metastore.run(measuring.step())
-        names = ("log_snapshots_behind", "log_behind_seconds", "log_problems")
+        names = ("log_lag_snapshots", "log_lag_seconds", "log_problems")
         found = {name: find(name, "shop.orders") for name in names}
-        assert find("publish_lag_snapshots") == (found["log_snapshots_behind"] or 0)
-        assert find("publish_lag_seconds") == (found["log_behind_seconds"] or 0)
-        assert find("lagging_logs") == bool(found["log_snapshots_behind"])
+        assert find("publish_lag_snapshots") == (found["log_lag_snapshots"] or 0)
+        assert find("publish_lag_seconds") == (found["log_lag_seconds"] or 0)
+        assert find("lagging_logs") == bool(found["log_lag_snapshots"])
         return found
 
     info = log_metastore.get_log(table.table_uuid)
     publish(log_metastore, brokers, info, 0, 1)
     time.sleep(0.01)
     behind = measure()
-    assert (behind["log_snapshots_behind"], behind["log_problems"]) == (2, 0)
-    assert behind["log_behind_seconds"]
+    assert (behind["log_lag_snapshots"], behind["log_problems"]) == (2, 0)
+    assert behind["log_lag_seconds"]
     publish(log_metastore, brokers, info, 1, 3)
-    assert measure() == {"log_snapshots_behind": 0, "log_behind_seconds": 0, "log_problems": 0}
+    assert measure() == {"log_lag_snapshots": 0, "log_lag_seconds": 0, "log_problems": 0}
     lease = log_metastore.acquire_lease(to_publisher_lease(info.table_uuid), "test", 60_000)
     log_metastore.report_published(PublishReport(info.table_uuid, info.generation, lease.epoch, (), problem="cut"))
     assert measure()["log_problems"] == 1
     # Of another generation nothing counts.
     log_metastore.restart_log(table.table_uuid)
-    assert measure() == {"log_snapshots_behind": 0, "log_behind_seconds": 0, "log_problems": 0}
+    assert measure() == {"log_lag_snapshots": 0, "log_lag_seconds": 0, "log_problems": 0}
     log_metastore.drop_table(table.name)
     assert set(measure().values()) == {None}

@@ -82,7 +82,7 @@ class Replica:
         self._measuring.touch()
 
     def shown(self, name: str, **labels: str) -> float | None:
-        return self._registry.get_sample_value(f"lakelog_metastore_{name}", labels or {"of": ""})
+        return self._registry.get_sample_value(f"lakelog_metastore_{name}", labels)
 
     def count(self, name: str) -> int:
         return sum(
@@ -360,7 +360,7 @@ def test_a_level_has_a_bounded_number_of_series() -> None:
         metrics.set_level("live_files", 1, "b.t0")
 
     def find(table: str) -> float | None:
-        return registry.get_sample_value("lakelog_metastore_live_files", {"of": table})
+        return registry.get_sample_value("lakelog_metastore_live_files", {"table": table})
 
     assert (find("b.t0"), find("b.t1"), find("b.t10"), find("b.t11")) == (1, None, None, 11)
     (family,) = [each for each in registry.collect() if each.name == "lakelog_metastore_live_files"]

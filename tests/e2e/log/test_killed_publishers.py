@@ -226,7 +226,7 @@ def test_a_topic_that_changes_under_its_publisher_is_reported(
         assert code == 0
         assert problem.split(": ")[0] in " ".join((out + err).split())
         if what == "deleted":
-            wait_for_metric(lab, f'lakelog_metastore_log_problems{{of="{table.name}"}} 1.0')
+            wait_for_metric(lab, f'lakelog_metastore_log_problems{{table="{table.name}"}} 1.0')
         catalog.metastore.restart_log(table.uuid)
         write(table, 4)
         lab.drain(table)

@@ -218,7 +218,7 @@ def test_it_is_listed_while_it_runs_and_the_metastore_may_go_away_for_a_while(wo
     world.until(lambda: len(world.ids()) >= world.next_row)
     assert world.has_all_rows_once()
     # A batch is visible a moment before it is counted.
-    world.until(lambda: f'lakelog_writer_rows{{pipeline="{world.name}"}} 40.0' in _read_metrics(writer.text()))
+    world.until(lambda: f'lakelog_writer_rows_total{{pipeline="{world.name}"}} 40.0' in _read_metrics(writer.text()))
     assert f'lakelog_writer_lag_files{{pipeline="{world.name}"}} 0.0' in _read_metrics(writer.text())
 
     def is_heard() -> bool:

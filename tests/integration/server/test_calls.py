@@ -37,6 +37,7 @@ from lakelog.rpc.v1 import catalog_pb2, jobs_pb2, presence_pb2, snapshots_pb2
 from lakelog.serving.http_endpoint import HttpEndpoint
 from metastore.server.edge.call_limits import CallLimits
 from tests.integration.server.running_server import TABLE, RunningServer, ScriptedUseCases, failure_of
+from tests.support.error_metadata import metadata_of
 
 Start = Callable[..., RunningServer]
 Connect = Callable[..., GrpcMetastore]
@@ -118,7 +119,7 @@ def test_an_error_arrives_whole(start_server: Start, connect: Connect) -> None:
     with pytest.raises(CommitConflict, match=r"Files 3, 4 are gone\.") as caught:
         client.commit(commit(1))
     assert caught.value.reason == "FILES_GONE"
-    assert caught.value.metadata == {"retry": "replan"}
+    assert metadata_of(caught.value) == {"retry": "replan"}
 
 
 def test_a_defect_shows_an_id_and_nothing_else(

@@ -1,4 +1,4 @@
-"""The variables that each service reads, from where they are declared, and the metrics that it has."""
+"""The variables that each service reads, from where they are declared."""
 
 from __future__ import annotations
 
@@ -7,27 +7,17 @@ import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from prometheus_client import CollectorRegistry
-
 from compactor.config import Config as CompactorConfig
-from compactor.metrics import Metrics as CompactorMetrics
 from console.config import Config as ConsoleConfig
-from console.metrics import Metrics as ConsoleMetrics
 from lakelog.config import read_connect_settings, read_s3_settings
 from lakelog.log.secrets import SECRETS_FOLDER_VARIABLE
 from lakelog.privacy.umask import UMASK_VARIABLE
-from lakelog.serving.rotation.metrics import RotationMetrics
+from lakelog.tracing.spans import TRACES_VARIABLE
 from metastore.config import MigrateConfig, ServeConfig
-from metastore.metrics import PrometheusMetrics
-from metastore.server.rpc_metrics import RpcMetrics
 from reader.config import RunConfig
 from reader.config import ServeConfig as ReaderConfig
-from reader.streams.metrics import StreamMetrics
-from reader.subscriptions.metrics import SubscriptionMetrics
 from writer.config import Config as WriterConfig
-from writer.metrics import Metrics as WriterMetrics
 from writer.publishing.config import PublishConfig
-from writer.publishing.metrics import PublisherMetrics
 
 CONFIGS: Mapping[str, type] = {
     "metastore serve": ServeConfig,
@@ -92,26 +82,4 @@ def of_command(command: str) -> frozenset[str]:
         # It shares the ConfigMap of `serve`, and reads a part of it.
         command = "metastore serve"
     shared = of_files() if command == "metastore serve" else of_client()
-    return of_config(CONFIGS[command]) | shared | {UMASK_VARIABLE}
-
-
-def samples() -> dict[str, frozenset[str]]:
-    """Every sample that a service shows to Prometheus, with its labels."""
-    registry = CollectorRegistry()
-    PrometheusMetrics(registry)
-    RpcMetrics(registry)
-    SubscriptionMetrics(registry)
-    ConsoleMetrics(registry)
-    RotationMetrics(registry).show_certificate(lambda: 0.0)
-    others = (CompactorMetrics(), WriterMetrics("p", "files"), WriterMetrics("p", "records"), PublisherMetrics())
-    registries = [registry, StreamMetrics().registry, *(each.registry for each in others)]
-    found: dict[str, frozenset[str]] = {}
-    for each in registries:
-        for metric in each._collector_to_names:
-            # No public way leads to the labels of a metric that nothing was measured of yet.
-            family: Any = metric
-            names = frozenset(family._labelnames)
-            # A counter or histogram shows no sample under its plain name.
-            plain = {family._name} if family._type in ("counter", "histogram") else set()
-            found.update(dict.fromkeys(set(each._collector_to_names[metric]) - plain, names))
-    return found
+    return of_config(CONFIGS[command]) | shared | {UMASK_VARIABLE, TRACES_VARIABLE}

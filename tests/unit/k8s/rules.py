@@ -347,8 +347,12 @@ def expressions(objects: Sequence[Object]) -> Iterator[tuple[str, str]]:
         if "grafana_dashboard" in labels(each):
             for text in each["data"].values():
                 for panel in json.loads(text)["panels"]:
-                    for target in panel["targets"]:
+                    for target in panel.get("targets", ()):
                         yield f"panel {panel['title']}", target["expr"]
+
+
+LABELS_OF_ALL = frozenset({"le", "instance"})
+"""Labels of histograms, and those that Prometheus adds to whatever it scrapes."""
 
 
 def find_metric_problems(objects: Sequence[Object], samples: Mapping[str, frozenset[str]]) -> Iterator[str]:
@@ -366,7 +370,7 @@ def find_metric_problems(objects: Sequence[Object], samples: Mapping[str, frozen
         named = set(re.findall(r"[{,]\s*([a-z_]+)\s*=", expression))
         for group in re.findall(r"\b(?:by|without)\s*\(([^)]*)\)", expression):
             named |= {label.strip() for label in group.split(",")}
-        for label in named - known - {"le"}:
+        for label in named - known - LABELS_OF_ALL:
             yield f"{where}: no metric of it has the label {label}"
 
 

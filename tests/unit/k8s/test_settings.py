@@ -7,9 +7,11 @@ import re
 
 import pytest
 
+from dev.declared_metrics import samples
 from lakelog.config import CATALOG_VARIABLE, CATALOGS_VARIABLE
+from lakelog.tracing.spans import TRACES_VARIABLE
 from tests.support.repository import ROOT
-from tests.unit.k8s.declared import CONFIGS, of_client, of_command, of_config, of_files, samples
+from tests.unit.k8s.declared import CONFIGS, of_client, of_command, of_config, of_files
 from tests.unit.k8s.manifests import COMPONENTS, VARIANTS, build, containers, of_kind, own_variables, templates
 from tests.unit.k8s.rules import ALL_SECRETS, LOCAL_SECRETS, SECRETS, find_metric_problems, find_setting_problems
 
@@ -55,9 +57,9 @@ def test_control_a_metric_that_is_gone_is_found(name: str, gone: str, said: str)
 
 
 def test_control_a_label_that_is_gone_is_found() -> None:
-    left = samples() | {"lakelog_metastore_log_behind_seconds": frozenset({"table"})}
+    left = samples() | {"lakelog_metastore_log_lag_seconds": frozenset({"of"})}
     problems = list(find_metric_problems(build("production+monitoring"), left))
-    assert "LakelogLogLate: no metric of it has the label of" in problems
+    assert "LakelogLogLate: no metric of it has the label table" in problems
 
 
 def variables_in(section: str) -> dict[str, set[str]]:
@@ -74,7 +76,7 @@ def test_the_page_lists_every_setting_and_no_other() -> None:
     own["clients of the metastore"] = set(of_client() - of_files())
     own["users of the SDK and the command"] = {CATALOG_VARIABLE, CATALOGS_VARIABLE}
     own["all that touch files"] = set(of_files())
-    own["all"] = {"LAKELOG_UMASK"}
+    own["all"] = {"LAKELOG_UMASK", TRACES_VARIABLE}
     own["python -m metastore serve"] |= {"LAKELOG_SECRETS_DIR"}
     assert variables_in("All variables") == own
 

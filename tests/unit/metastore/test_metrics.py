@@ -46,17 +46,24 @@ def test_commits_conflicts_and_plans_are_measured() -> None:
         said = generate_latest(registry).decode()
         prefix = "lakelog_metastore_"
         for line in (
-            'commits_total{kind="applied"} 1.0',
-            'commits_total{kind="already_applied"} 1.0',
-            'commits_total{kind="refused"} 1.0',
-            'conflicts_total{kind="IDENTIFIER_GAP"} 1.0',
+            'commits_total{outcome="applied"} 1.0',
+            'commits_total{outcome="already_applied"} 1.0',
+            'commits_total{outcome="refused"} 1.0',
+            'conflicts_total{reason="IDENTIFIER_GAP"} 1.0',
             "group_size_commits_count 3.0",
             "commit_latency_seconds_count 3.0",
             "plan_latency_seconds_count 1.0",
-            'live_files{of="d.t"} 0.0',
+            'live_files{table="d.t"} 0.0',
+            'live_rows{table="d.t"} 0.0',
+            'live_bytes{table="d.t"} 0.0',
+            'last_commit_timestamp_seconds{table="d.t"} ',
+            'snapshots_total{kind="append"} 1.0',
+            'added_rows_total{kind="append"} 0.0',
+            "commit_transaction_seconds_count 3.0",
         ):
             assert prefix + line in said
         await use_cases.catalog.drop_table(TableName("d", "t"))
-        assert "live_files{" not in generate_latest(registry).decode()
+        said = generate_latest(registry).decode()
+        assert not [name for name in metrics.OF_TABLES if f"{name}{{" in said]
 
     asyncio.run(main())

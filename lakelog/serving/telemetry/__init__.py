@@ -1,0 +1,1 @@
+"""What services measure and report about themselves."""
