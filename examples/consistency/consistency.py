@@ -46,9 +46,9 @@ print(topics)
 # %% [markdown]
 # ## A plain consumer
 #
-# `read_committed` is all that it has to set: it leaves out records of Kafka transactions that are not committed. It notes
-# of each record the parcel, when it came, and the header `attempt`, which records have that were sent before their
-# commit: all rows that one writer tries to commit together have the same.
+# `read_committed` is all that it has to set: it leaves out records of Kafka transactions that are not committed.
+# It notes of each record the parcel, when it came, and the header `attempt`, which records have that were sent before
+# their commit: all rows that one writer tries to commit together have the same.
 
 # %%
 consumer = Consumer(
