@@ -132,7 +132,7 @@ check("the writer has written its rows", process.stdout.readline(), "written\n")
 
 # %%
 watch(lambda: len(parcels("eventual")) >= 3)
-watch(lambda: bool(parcels("transactional")), within_s=1.5)
+watch(lambda: bool(parcels("transactional")), within_s=1.0)
 note("written, not committed")
 show(moments, "Parcels, as each one sees them")
 
@@ -199,7 +199,7 @@ check("the repetition is not in the topic", len(parcels("transactional")), 2)
 # %%
 changes = []
 parcels_there: dict[int, str] = {}
-while (batch := follower.read(timeout=3)) is not None:
+while (batch := follower.read(timeout=2)) is not None:
     for row in batch.data.to_pylist():
         changes.append({"change": row["_row_kind"], "parcel": row["parcel"], "before its commit": batch.is_early})
         if row["_row_kind"] in ("+I", "+U"):

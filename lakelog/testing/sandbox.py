@@ -126,7 +126,7 @@ def open_sandbox(
             f"The example {database} needs Kafka beside the metastore at {target}: give --kafka HOST:PORT.",
             metadata={"field": "kafka"},
         )
-    folder = Path(tempfile.mkdtemp(prefix=f"lakelog-{database}-"))
+    folder = Path(tempfile.mkdtemp(prefix=f"lakelog-sandbox-{database}-"))
     stack = None if target else _start_stack(folder, services, kafka, servers)
     sandbox = Sandbox(
         stack.target if stack else target or "",

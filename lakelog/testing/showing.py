@@ -26,7 +26,7 @@ def show(rows: Shown, title: str = "") -> None:
         rows: A table, a scan, a result of SQL, any other object with the Arrow C stream interface, or dicts.
         title: A line above it.
     """
-    table = pa.Table.from_pylist([dict(row) for row in rows]) if isinstance(rows, list) else _to_arrow(rows)
+    table = pa.Table.from_pylist([dict(row) for row in rows]) if isinstance(rows, list) else _read_first(rows)
     if "ipykernel" in sys.modules:
         from IPython.display import HTML, display
 
@@ -36,7 +36,7 @@ def show(rows: Shown, title: str = "") -> None:
         print(f"\n{title}:")
     print(_to_text(table.slice(0, MAX_ROWS)))
     if table.num_rows > MAX_ROWS:
-        print(f"... and {table.num_rows - MAX_ROWS:,} rows more")
+        print("... and more rows")
 
 
 def check(claim: str, found: object, expected: object = True) -> None:
@@ -55,16 +55,27 @@ def check(claim: str, found: object, expected: object = True) -> None:
     print(f"  ✓ {claim}", flush=True)
 
 
-def _to_arrow(rows: object) -> pa.Table:
-    return pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else pa.table(rows)
+def _read_first(rows: object) -> pa.Table:
+    """The first rows, one more than are shown if there are more; what is left is not read."""
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    batches: list[pa.RecordBatch] = []
+    with pa.RecordBatchReader.from_stream(rows) as reader:
+        while sum(batch.num_rows for batch in batches) <= MAX_ROWS:
+            try:
+                batches.append(reader.read_next_batch())
+            except StopIteration:
+                break
+        return pa.Table.from_batches(batches, reader.schema).slice(0, MAX_ROWS + 1)
 
 
 def _to_text(table: pa.Table) -> str:
     """Columns side by side, numbers to the right."""
     texts = [[_to_cell(value) for value in column.to_pylist()] for column in table.columns]
+    titles = [_to_cell(name) for name in table.schema.names]
+    widths = [max(map(len, [title, *column])) for title, column in zip(titles, texts, strict=True)]
     lines = []
-    widths = [max(map(len, [name, *column])) for name, column in zip(table.schema.names, texts, strict=True)]
-    for row in [table.schema.names, *zip(*texts, strict=True)]:
+    for row in [titles, *zip(*texts, strict=True)]:
         cells = [
             text.rjust(width) if _is_number(field.type) else text.ljust(width)
             for text, width, field in zip(row, widths, table.schema, strict=True)
