@@ -5,18 +5,17 @@ As a kernel does: each cell is compiled by itself, and all share one module `__m
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
-
-import nbformat
 
 
 def main(notebook: Path, arguments: list[str]) -> None:
     sys.argv = [str(notebook), *arguments]
     names = vars(sys.modules["__main__"])
-    for number, cell in enumerate(nbformat.read(notebook, as_version=4).cells):
-        if cell.cell_type == "code":
-            exec(compile(cell.source, f"{notebook.name}, cell {number}", "exec"), names)
+    for number, cell in enumerate(json.loads(notebook.read_text())["cells"]):
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), f"{notebook.name}, cell {number}", "exec"), names)
 
 
 if __name__ == "__main__":
