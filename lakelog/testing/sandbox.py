@@ -157,22 +157,18 @@ def _parse_arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 def _start_stack(folder: Path, services: Sequence[str], kafka: bool, servers: str) -> EmbeddedStack:
-    names = [
-        "Postgres",
-        "the metastore",
-        *(f"the {name}" for name in services),
-        *(["Kafka"] if kafka and not servers else []),
-    ]
-    print(f"Starting {', '.join(names[:-1])} and {names[-1]} ...", flush=True)
-    stack = EmbeddedStack(
-        folder / "stack",
-        services=["metastore", *services],
-        kafka=kafka,
-        kafka_bootstrap_servers=servers or None,
-        # A target of the shell is another lakelog, which this one must not touch.
-        environment={name: value for name, value in os.environ.items() if name != "LAKELOG_TARGET"},
-    )
     try:
+        stack = EmbeddedStack(
+            folder / "stack",
+            services=["metastore", *services],
+            kafka=kafka,
+            kafka_bootstrap_servers=servers or None,
+            # A target of the shell is another lakelog, which this one must not touch.
+            environment={name: value for name, value in os.environ.items() if name != "LAKELOG_TARGET"},
+        )
+        others = [f"the {name}" for name in services] + (["Kafka"] if kafka and not servers else [])
+        *first, last = ["Postgres", "the metastore", *others]
+        print(f"Starting {', '.join(first)} and {last} ...", flush=True)
         stack.start()
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
