@@ -104,7 +104,7 @@ def open_sandbox(
 
     Args:
         database: The database's name.
-        services: What is needed besides the metastore: `compactor`, `publisher`, `reader`.
+        services: What is needed besides the metastore: `compactor`, `publisher`, `reader`, `console`.
         kafka: Whether a Kafka broker is needed. The first one on a machine downloads Kafka's jars (44 MB).
         target: `host:port` of a metastore; None: as the program's arguments say.
         kafka_bootstrap_servers: The brokers beside that target; None: as the argument `--kafka` says.
