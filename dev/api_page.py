@@ -67,6 +67,8 @@ _CLAUSES: Final = (
 )
 _CLAUSE_CLASSES: Final = (clauses.WhenMatched, clauses.WhenNotMatched, clauses.WhenNotMatchedBySource)
 
+_FOR_TESTS: Final = (testing.embedded_stack, testing.open_sandbox, testing.show, testing.check)
+
 _INTRODUCTION: Final = """\
 # API
 
@@ -99,7 +101,8 @@ def render_page() -> str:
     )
     parts.append(_render_aio())
     parts.append("\n## lakelog.testing\n")
-    parts.append(_render_function("lakelog.testing.embedded_stack", testing.embedded_stack, level=3))
+    parts.extend(_render_function(f"lakelog.testing.{each.__name__}", each, level=3) for each in _FOR_TESTS)
+    parts.append(_render_class(testing.Sandbox, level=3))
     parts.append(
         "\n## Errors\n\nIn `lakelog.errors`; each is a `LakelogError` with `message`, `reason` and `metadata`.\n\n"
     )

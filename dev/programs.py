@@ -7,7 +7,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-PACKAGES = ("lakelog", "metastore", "writer", "reader", "compactor", "console", "bench", "dev", "tests", "k8s")
+PACKAGES = (
+    "lakelog",
+    "metastore",
+    "writer",
+    "reader",
+    "compactor",
+    "console",
+    "bench",
+    "dev",
+    "examples",
+    "tests",
+    "k8s",
+)
 """The folders with Python of ours; not all are there from the beginning."""
 
 

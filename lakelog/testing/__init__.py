@@ -1,4 +1,4 @@
-"""For users' tests and ours: a real lakelog in a folder."""
+"""For users' tests and ours, for notebooks and examples: a real lakelog in a folder."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lakelog.embedded.stack import EmbeddedStack
+from lakelog.testing.sandbox import Sandbox, open_sandbox
+from lakelog.testing.showing import check, show
 
-__all__ = ["EmbeddedStack", "embedded_stack"]
+__all__ = ["EmbeddedStack", "Sandbox", "check", "embedded_stack", "open_sandbox", "show"]
 
 
 @contextmanager
