@@ -15,11 +15,13 @@ import lakelog
 from lakelog.cli.failures import ExitCode, describe_error, exit_code_of
 from lakelog.cli.interrupts import silent_interrupts
 from lakelog.cli.invocation import Invocation, LakelogGroup, shared_options
-from lakelog.cli.output.output_format import OutputFormat
 from lakelog.cli.service_commands import make_service_command
 from lakelog.cli.services import SERVICES
-from lakelog.errors import InternalError, LakelogError
+from lakelog.errors import InternalError, InvalidArgument, LakelogError
 from lakelog.privacy.redaction import blot_out, remember_secrets
+
+_USAGE: Final = "USAGE"
+"""The reason of an error in the words of a command line."""
 
 
 class _PipeClosedError(Exception):
@@ -142,9 +144,9 @@ def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:
         click.echo(error.format_message())
         return ExitCode.FINE
     except click.UsageError as error:
-        return _report_usage(error)
+        return _report_usage(invocation, error)
     except click.ClickException as error:
-        click.echo(blot_out(f"Error: {error.format_message()}"), err=True)
+        _report_error(invocation, LakelogError(error.format_message()))
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
@@ -172,14 +174,15 @@ def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:
 def _report_error(invocation: Invocation, error: LakelogError) -> None:
     if invocation.verbose:
         click.echo(blot_out(traceback.format_exc()), err=True, nl=False)
-    click.echo(describe_error(error, as_json=invocation.output is OutputFormat.JSON), err=True)
+    click.echo(describe_error(error, invocation.output), err=True)
 
 
-def _report_usage(error: click.UsageError) -> int:
+def _report_usage(invocation: Invocation, error: click.UsageError) -> int:
     path = error.ctx.command_path if error.ctx else "lakelog"
     message = error.format_message().removesuffix("?.").rstrip(".")
     end = "?" if error.format_message().endswith(("?", "?.")) else "."
-    click.echo(blot_out(f"Error: {message.rstrip('?')}{end} See: {path} --help"), err=True)
+    text = f"{message.rstrip('?')}{end} See: {path} --help"
+    click.echo(describe_error(InvalidArgument(text, reason=_USAGE), invocation.output), err=True)
     return ExitCode.USAGE
 
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 DEFAULT_TARGET: Final = "localhost:7450"
 """The default address of `lakelog up`."""
 
+_WITHOUT_CONNECTION: Final = frozenset({"_output", "_quiet", "_no_pager", "_verbose"})
+"""The shared options that say nothing of a metastore."""
+
 
 @dataclass
 class Invocation:
@@ -44,6 +47,8 @@ class Invocation:
         tls_key: The path of the client's private key.
         output: The format of the output.
         verbose: Whether an error shows its traceback.
+        quiet: Whether notes and progress are left out.
+        no_pager: Whether long output is printed as it is.
         open_catalog: Makes the connection; tests replace it.
         make_printer: Makes the printer; tests set a width with it.
     """
@@ -60,6 +65,8 @@ class Invocation:
     tls_key: str | None = None
     output: OutputFormat = OutputFormat.TABLE
     verbose: bool = False
+    quiet: bool = False
+    no_pager: bool = False
     open_catalog: Callable[[Invocation], Catalog] = field(default=lambda invocation: _connect(invocation), repr=False)
     make_printer: Callable[[OutputFormat], Printer] = field(default=lambda output: _make_printer(output), repr=False)
 
@@ -116,7 +123,9 @@ class Invocation:
     @cached_property
     def printer(self) -> Printer:
         """Prints in the requested format."""
-        return self.make_printer(self.output)
+        printer = self.make_printer(self.output)
+        printer.quiet, printer.pages = self.quiet, not self.no_pager
+        return printer
 
     def close(self) -> None:
         """Ends the connection if there is one."""
@@ -233,8 +242,10 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
             environment="LAKELOG_OUTPUT",
             convert=OutputFormat,
             type=click.Choice([choice.value for choice in OutputFormat]),
-            help="For people, or JSON for programs.  [default: table]",
+            help="For people, or for programs.  [default: table]",
         ),
+        option("-q", "--quiet", name="quiet", is_flag=True, help="Show no progress and no notes."),
+        option("--no-pager", name="no_pager", is_flag=True, help="Print long output without a pager."),
         option("-v", "--verbose", name="verbose", is_flag=True, help="Show the traceback of an error."),
     ]
 
@@ -254,7 +265,7 @@ class LakelogCommand(click.Command):
         self.example = tuple(example)
         self._connects = connects
         self.params.extend(
-            option for option in shared_options(hidden=True) if connects or option.name in ("_output", "_verbose")
+            option for option in shared_options(hidden=True) if connects or option.name in _WITHOUT_CONNECTION
         )
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -268,7 +279,7 @@ class LakelogCommand(click.Command):
         if self._connects:
             formatter.write_text("Also: --target, --output json and the other options of `lakelog --help`.")
         else:
-            formatter.write_text("Also: --output json, and -v for tracebacks.")
+            formatter.write_text("Also: --output json, --quiet, and -v for tracebacks.")
 
 
 class LakelogGroup(click.Group):

@@ -372,8 +372,7 @@ class _Events:
         with suppress(BrokenPipeError):
             # The reader of our events may be gone; the components must go on, and stop in order later.
             if self._printer.is_json:
-                record = {"time": format_time(now_ms), "event": event, "message": message, **more}
-                self._printer.raw(json.dumps(record, ensure_ascii=False) + "\n")
+                self._printer.element({"time": format_time(now_ms), "event": event, "message": message, **more})
             else:
                 self._printer.say(f"{time.strftime('%H:%M:%S')}  {message}")
 

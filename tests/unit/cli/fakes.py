@@ -149,6 +149,10 @@ class FakeRows:
     rows: pa.Table
     skipped_snapshots: tuple[int, ...] = ()
 
+    @property
+    def schema(self) -> pa.Schema:
+        return self.rows.schema
+
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         return iter(self.rows.to_batches())
 
