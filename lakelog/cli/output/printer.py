@@ -22,7 +22,7 @@ from lakelog.cli.output.terminal import find_pager, is_terminal, pager_environme
 from lakelog.cli.output.text import clean_text, escape_controls
 
 _MORE: Final = "more"
-"""The last column of CSV, for keys that the first record did not have."""
+"""The last column of CSV, for keys that not every record has."""
 
 
 @dataclass(frozen=True)
@@ -186,23 +186,29 @@ class Printer:
         """Prints a whole answer for programs, an object or a list of objects; in JSON where people read the output."""
         self.data(to_text(value, self.output))
 
-    def element(self, record: Mapping[str, Any]) -> None:
+    def element(self, record: Mapping[str, Any], columns: Sequence[str] = ()) -> None:
         """Prints one of several records for programs, which come one after the other.
 
-        In JSON each has a line of its own, in YAML it is an element of a list. CSV has the header of the first record;
-        what later ones have more is in a last column, as JSON.
+        In JSON each has a line of its own, in YAML it is an element of a list. CSV has a header before the first one,
+        and after an empty line before one with other keys.
+
+        Args:
+            record: Values that JSON knows, by key.
+            columns: The columns of CSV where keys differ from record to record; other keys are in a last one, as JSON.
         """
         if self.output is OutputFormat.YAML:
             self.data(to_yaml([dict(record)]))
-        elif self.output is not OutputFormat.CSV:
+            return
+        if self.output is not OutputFormat.CSV:
             self.data(to_json_line(record))
-        else:
-            header = ""
-            if self._keys is None:
-                self._keys = [*record, _MORE]
-                header = to_csv_line(self._keys)
-            more = {key: value for key, value in record.items() if key not in self._keys}
-            self.data(header + to_csv_lines([{**record, _MORE: more or None}], self._keys))
+            return
+        if columns:
+            more = {key: value for key, value in record.items() if key not in columns}
+            record = {**{key: record[key] for key in columns}, _MORE: more or None}
+        keys = list(record)
+        header = "" if keys == self._keys else ("\n" if self._keys else "") + to_csv_line(keys)
+        self._keys = keys
+        self.data(header + to_csv_lines([record], keys))
 
     def data(self, text: str) -> None:
         """Prints text for programs; on a terminal without characters that would change other parts of it."""

@@ -372,7 +372,8 @@ class _Events:
         with suppress(BrokenPipeError):
             # The reader of our events may be gone; the components must go on, and stop in order later.
             if self._printer.is_json:
-                self._printer.element({"time": format_time(now_ms), "event": event, "message": message, **more})
+                record = {"time": format_time(now_ms), "event": event, "message": message, **more}
+                self._printer.element(record, ("time", "event", "message"))
             else:
                 self._printer.say(f"{time.strftime('%H:%M:%S')}  {message}")
 
