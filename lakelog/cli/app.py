@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 import lakelog
 from lakelog.cli.failures import ExitCode, describe_error, exit_code_of
@@ -51,6 +52,7 @@ COMMANDS: Final = {
     "grants": "List the grants on a database or table, or those of a caller.",
     "writers": "Hand the names of writers over to other callers.",
     "sql": "Run SQL statements.",
+    "completion": "Print a script that lets a shell complete what you type.",
 }
 """The help of each command by its name; its module has the same name."""
 
@@ -94,6 +96,12 @@ class _RootGroup(LakelogGroup):
             # click suggests similar names only from the commands that are imported.
             names = self.list_commands(ctx)
             raise click.NoSuchCommand(error.command_name, possibilities=names, ctx=ctx) from None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """The commands by the list above, so that none is imported; and options."""
+        names = {**COMMANDS, **SERVICES}
+        found = [CompletionItem(name, help=text) for name, text in names.items() if name.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

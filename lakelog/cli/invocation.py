@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from lakelog.cli.input.names import CompletedText
 from lakelog.cli.interrupts import silent_interrupts
 from lakelog.cli.output.output_format import OutputFormat
 from lakelog.privacy.redaction import remember_secret
@@ -180,6 +181,8 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
 
     def option(*names: str, name: str, environment: str | None = None, **settings: Any) -> click.Option:
         convert = settings.pop("convert", lambda value: value)
+        if not settings.get("is_flag"):
+            settings.setdefault("type", CompletedText())
         return click.Option(
             [*names, f"_{name}"],
             expose_value=False,
@@ -250,6 +253,13 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
     ]
 
 
+def complete_texts(command: click.Command) -> None:
+    """Lets shells complete the texts of a command; parameters with types of their own do so by these."""
+    for parameter in command.params:
+        if parameter.type is click.STRING:
+            parameter.type = CompletedText()
+
+
 class LakelogCommand(click.Command):
     """A command that also takes the shared options after its name.
 
@@ -262,6 +272,7 @@ class LakelogCommand(click.Command):
 
     def __init__(self, *args: Any, example: Sequence[str] = (), connects: bool = True, **settings: Any) -> None:
         super().__init__(*args, **settings)
+        complete_texts(self)
         self.example = tuple(example)
         self._connects = connects
         self.params.extend(
