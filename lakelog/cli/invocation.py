@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +16,7 @@ from click.core import ParameterSource
 from lakelog.cli.input.names import CompletedText
 from lakelog.cli.interrupts import silent_interrupts
 from lakelog.cli.output.output_format import OutputFormat
+from lakelog.cli.output.terminal import is_terminal
 from lakelog.privacy.redaction import remember_secret
 
 if TYPE_CHECKING:
@@ -127,6 +130,16 @@ class Invocation:
         printer = self.make_printer(self.output)
         printer.quiet, printer.pages = self.quiet, not self.no_pager
         return printer
+
+    def progress(self) -> AbstractContextManager[None]:
+        """Shows how far long calls of the block are, if a person watches the standard error."""
+        if not is_terminal(sys.stderr) or not self.printer.shows_progress:
+            return nullcontext()
+        # Not above: most calls are not watched, or end before anything is shown.
+        from lakelog.progress.terminal import show_on
+        from lakelog.progress.work import shown_by
+
+        return shown_by(show_on(self.printer.notes))
 
     def close(self) -> None:
         """Ends the connection if there is one."""
@@ -278,6 +291,11 @@ class LakelogCommand(click.Command):
         self.params.extend(
             option for option in shared_options(hidden=True) if connects or option.name in _WITHOUT_CONNECTION
         )
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command, and shows how far its long calls are."""
+        with ctx.ensure_object(Invocation).progress():
+            return super().invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Shows the examples, and where the shared options are described."""

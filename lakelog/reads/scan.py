@@ -15,6 +15,7 @@ from lakelog.format.tables.plan import Plan
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.frames import to_pandas, to_polars
 from lakelog.options.values import TableOptions
+from lakelog.progress.work import Work, track
 from lakelog.reads.change_plan import find_overwrites
 from lakelog.reads.row_source import RowSource
 from lakelog.storage.merging.merge_policy import MergePolicy, to_merge_policy
@@ -181,7 +182,21 @@ class Scan:
 
     def to_arrow(self) -> pa.Table:
         """Reads all rows into one pyarrow table."""
-        return pa.Table.from_batches(list(self.to_batches()), self.schema)
+        with self.tracked() as work:
+            batches = []
+            for batch in self.to_batches():
+                batches.append(batch)
+                work.advance(batch.num_rows)
+        return pa.Table.from_batches(batches, self.schema)
+
+    def tracked(self) -> AbstractContextManager[Work]:
+        """A work of `lakelog.progress`, to count the rows that are read from `to_batches`.
+
+        The total is that of the rows in files. Merging and filters hide some of them, so the end may come early.
+        """
+        rows = sum(file.row_count for file in self.files)
+        total = rows if self._limit is None else min(rows, self._limit)
+        return track(f"reading {self._plan.table.name}", "rows", total)
 
     def to_pandas(self) -> pd.DataFrame:
         """Reads all rows into a pandas data frame; needs pandas."""
@@ -193,7 +208,7 @@ class Scan:
 
     def count(self) -> int:
         """Counts the rows; opens no file if the metastore knows enough."""
-        with self._leased():
+        with track(f"counting rows of {self._plan.table.name}"), self._leased():
             count = self._rows.count_rows()
         return count if self._limit is None else min(count, self._limit)
 

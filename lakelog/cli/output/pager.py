@@ -64,7 +64,12 @@ class Pager:
     def _start(self) -> None:
         try:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, env=dict(self._environment), text=True, encoding="utf-8"
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=self._out,
+                env=dict(self._environment),
+                text=True,
+                encoding="utf-8",
             )
         except OSError:
             # Output without a pager is better than none.

@@ -18,8 +18,8 @@ import structlog
 
 import lakelog
 from lakelog.cli.failures import describe_error
-from lakelog.cli.output.output_format import OutputFormat
 from lakelog.cli.invocation import Invocation
+from lakelog.cli.output.output_format import OutputFormat
 from lakelog.client.connection.reader_target import ReaderTarget
 from lakelog.client.connection.target import parse_target
 from lakelog.client.grpc.metastore import GrpcMetastore

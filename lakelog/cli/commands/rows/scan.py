@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Final
 
 import click
@@ -78,8 +79,12 @@ def scan(
     if printer.is_json:
         output = RowPrinter(printer)
         output.begin(rows.schema)
-        for batch in rows.to_batches():
-            output.print(batch)
+        # On a terminal the rows themselves show how far it is.
+        with nullcontext() if printer.is_terminal else rows.tracked() as work:
+            for batch in rows.to_batches():
+                output.print(batch)
+                if work is not None:
+                    work.advance(batch.num_rows)
         output.end()
         return
     print_table(
