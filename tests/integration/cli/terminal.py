@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 from unittest import mock
 
 from lakelog.cli.app import run
@@ -45,7 +46,7 @@ def run_on_terminal(
     try:
         with (
             open(theirs, "r+b", buffering=0, closefd=False) as raw,
-            io.TextIOWrapper(_Unclosed(raw), encoding="utf-8", write_through=True) as terminal,
+            io.TextIOWrapper(cast(Any, _BothWays(raw)), encoding="utf-8", write_through=True) as terminal,
             mock.patch.dict(os.environ, changed, clear=True),
             mock.patch.object(sys, "stdin", terminal),
             contextlib.redirect_stdout(terminal if out_is_terminal else out),
@@ -59,7 +60,7 @@ def run_on_terminal(
     return Shown(int(code), b"".join(seen).decode(), out.getvalue())
 
 
-class _Unclosed(io.BufferedRWPair):
+class _BothWays(io.BufferedRWPair):
     """A stream that does both; a terminal has no position, which other classes ask for."""
 
     def __init__(self, raw: io.FileIO) -> None:

@@ -20,7 +20,7 @@ WAYS = {
     ExitCode.USAGE: [["scan"], ["scan", "shop.orders", "--filter", "nonsense"], ["--nonsense"], ["nonsense"]],
     ExitCode.NOT_FOUND: [["table", "describe", "shop.gone"], ["insert", "shop.orders", "gone.csv"]],
     ExitCode.CONFLICT: [["database", "create", "shop"]],
-    ExitCode.UNAVAILABLE: [["-t", "127.0.0.1:1", "status"], ["-t", "127.0.0.1:1", "database", "list"]],
+    ExitCode.UNAVAILABLE: [["-t", "127.0.0.1:1", "status"]],
 }
 
 

@@ -78,7 +78,7 @@ def pager(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("words", ["scan shop.orders --columns id --limit 0", "snapshots shop.orders", "table list"])
 def test_output_that_is_longer_than_the_terminal_goes_through_the_pager(lake: Lake, pager: str, words: str) -> None:
-    paged = run(lake, words, {"LAKELOG_PAGER": pager, "PAGER": "false"}, lines=5)
+    paged = run(lake, words, {"LAKELOG_PAGER": pager, "PAGER": "false", "NO_COLOR": "1"}, lines=5)
     assert "PAGED with LESS=FRX" in paged.terminal
     assert "PAGED" in run(lake, words, {"PAGER": f"{pager} --with arguments", "LESS": "X"}, lines=5).terminal
     for environment, more, lines in (
@@ -90,7 +90,7 @@ def test_output_that_is_longer_than_the_terminal_goes_through_the_pager(lake: La
         ({"PAGER": "/no/such/pager"}, "", 5),
         ({"PAGER": "'"}, "", 5),
     ):
-        direct = run(lake, words + more, environment, lines=lines)
+        direct = run(lake, words + more, {"NO_COLOR": "1", **environment}, lines=lines)
         assert direct.code == 0, direct
         assert "PAGED" not in direct.terminal
         assert direct.terminal.split() == [each for each in paged.terminal.split() if each not in HEADING]
