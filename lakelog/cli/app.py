@@ -204,7 +204,7 @@ _EXTRAS = {
     "structlog": "embedded",
     "prometheus_client": "embedded",
     "grpc_health": "embedded",
-    "yaml": "embedded",
+    "yaml": "cli",
     "pyspark": "spark",
 }
 

@@ -137,7 +137,7 @@ class Invocation:
             return nullcontext()
         # Not above: most calls are not watched, or end before anything is shown.
         from lakelog.progress.terminal import show_on
-        from lakelog.progress.work import shown_by
+        from lakelog.progress.tracking import shown_by
 
         return shown_by(show_on(self.printer.notes))
 

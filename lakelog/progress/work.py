@@ -1,22 +1,14 @@
-"""Notes of a long call on what it does and how far it is; a display shows them once it lasts longer than a second.
-
-Nothing is shown unless a display was set, as the command does on a terminal, or the program is a notebook. A note costs
-an addition. Inside a call that is shown no other one is: the outermost says what the user waits for.
-"""
+"""What a long call does, and how far it is, as a line for people."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from lakelog.byte_sizes import format_size
 
-DELAY_S: Final = 1.0
 BYTES: Final = "bytes"
 """The unit of amounts that are shown as KiB, MiB and so on."""
 
@@ -53,70 +45,6 @@ class Work:
 
 Display: TypeAlias = Callable[[Work], Callable[[], None]]
 """Begins to show a work, from another thread; returns what ends that."""
-
-_display: ContextVar[Display | None] = ContextVar("display", default=None)
-_current: ContextVar[Work | None] = ContextVar("work", default=None)
-
-
-@contextmanager
-def shown_by(display: Display) -> Iterator[None]:
-    """Has a display show the works of the block."""
-    token = _display.set(display)
-    try:
-        yield
-    finally:
-        _display.reset(token)
-
-
-@contextmanager
-def track(title: str, unit: str = "", total: int | None = None) -> Iterator[Work]:
-    """A work that lasts as long as the block; arguments as of `Work`. Not around a `yield` to a caller."""
-    work = Work(title, unit, total)
-    display = None if _current.get() is not None else _display.get() or _find_notebook()
-    token = _current.set(work)
-    try:
-        if display is None:
-            yield work
-        else:
-            with _delayed(display, work):
-                yield work
-    finally:
-        _current.reset(token)
-
-
-def current_work() -> Work | None:
-    """The innermost work of this thread; None: none."""
-    return _current.get()
-
-
-@contextmanager
-def _delayed(display: Display, work: Work) -> Iterator[None]:
-    lock = threading.Lock()
-    ends: list[Callable[[], None]] = []
-    is_over = False
-
-    def begin() -> None:
-        with lock:
-            if not is_over:
-                ends.append(display(work))
-
-    timer = threading.Timer(DELAY_S, begin)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        with lock:
-            is_over = True
-            for end in ends:
-                end()
-
-
-def _find_notebook() -> Display | None:
-    from lakelog.progress.notebook import find_notebook
-
-    return find_notebook()
 
 
 def describe_work(work: Work, elapsed_s: float) -> str:

@@ -11,7 +11,7 @@ from lakelog.client.metastore.metastore import Metastore, WatchPosition
 from lakelog.errors import InvalidArgument, Unavailable
 from lakelog.format.tables.snapshot import ChangelogState, Snapshot
 from lakelog.format.tables.table import TableInfo
-from lakelog.progress.work import track
+from lakelog.progress.tracking import track
 
 DEFAULT_TIMEOUT_S: Final = 60.0
 """A running compactor attaches a changelog within a second of the commit, and thousands of waiting ones in a minute."""

@@ -33,7 +33,7 @@ from lakelog.format.commit.writer_names import make_one_time_name
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.declared.tables import SEQUENCE_FIELD
 from lakelog.options.values import TableOptions
-from lakelog.progress.work import current_work
+from lakelog.progress.tracking import current_work
 from lakelog.reads.reading import find_snapshot_at
 from lakelog.reads.scan import Scan
 from lakelog.reads.scan_planning import plan_scan

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from lakelog.progress import notebook, work
+from lakelog.progress import notebook, tracking
 from lakelog.progress.terminal import show_on
-from lakelog.progress.work import BYTES, Work, current_work, describe_work, shown_by, track
+from lakelog.progress.tracking import current_work, shown_by, track
+from lakelog.progress.work import BYTES, Work, describe_work
 
 
 class Watcher:
@@ -64,11 +65,11 @@ def test_no_share_is_above_one_hundred_whatever_the_total() -> None:
 
 def test_only_what_lasts_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     watcher = Watcher()
-    monkeypatch.setattr(work, "DELAY_S", 60)
+    monkeypatch.setattr(tracking, "DELAY_S", 60)
     with shown_by(watcher), track("short"):
         pass
     assert not watcher.began
-    monkeypatch.setattr(work, "DELAY_S", 0)
+    monkeypatch.setattr(tracking, "DELAY_S", 0)
     with shown_by(watcher), track("long", "rows", 3) as noted:
         assert watcher.is_shown.wait(20)
         noted.advance(2)
@@ -78,7 +79,7 @@ def test_only_what_lasts_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_inside_another_work_none_is_shown_and_the_end_comes_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     watcher = Watcher()
-    monkeypatch.setattr(work, "DELAY_S", 0)
+    monkeypatch.setattr(tracking, "DELAY_S", 0)
 
     def fail() -> None:
         with shown_by(watcher), track("outer"):
@@ -94,7 +95,7 @@ def test_inside_another_work_none_is_shown_and_the_end_comes_with_an_error(monke
 
 
 def test_a_terminal_shows_a_line_and_takes_it_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "DELAY_S", 0)
+    monkeypatch.setattr(tracking, "DELAY_S", 0)
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, color_system=None, width=60)
     is_shown = threading.Event()
@@ -139,7 +140,7 @@ def as_notebook(monkeypatch: pytest.MonkeyPatch, shell: str, shown: list[str]) -
 def test_a_notebook_shows_a_line_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
     as_notebook(monkeypatch, "ZMQInteractiveShell", shown)
-    monkeypatch.setattr(work, "DELAY_S", 0)
+    monkeypatch.setattr(tracking, "DELAY_S", 0)
     monkeypatch.setattr(notebook, "_PAUSE_S", 0.01)
     with track("reading shop.orders", "rows") as noted:
         while not shown:

@@ -15,7 +15,6 @@ from click.shell_completion import CompletionItem
 
 from lakelog.cli.completion.live_names import LiveNames
 from lakelog.cli.completion.shells import OPEN
-from lakelog.cli.invocation import Invocation
 
 Choices = list[CompletionItem[str]]
 
@@ -49,7 +48,7 @@ class _Typed:
 
     def __init__(self, context: click.Context, incomplete: str) -> None:
         self.incomplete = incomplete
-        self.names = LiveNames(context.ensure_object(Invocation))
+        self.names = LiveNames(context.obj.connect_arguments())
         self._context = context
 
     @property

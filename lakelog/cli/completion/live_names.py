@@ -9,13 +9,12 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from lakelog.cli.completion.name_cache import NameCache, cache_folder
 
 if TYPE_CHECKING:
-    from lakelog.cli.invocation import Invocation
     from lakelog.config import Address
 
 WITHIN_S: Final = 0.5
@@ -28,11 +27,11 @@ class LiveNames:
     """Asks the metastore of a command line. No method raises: without an answer there are no names.
 
     Args:
-        invocation: Has the options of the command line.
+        arguments: Those of `lakelog.connect`, from the options of the command line.
     """
 
-    def __init__(self, invocation: Invocation) -> None:
-        self._invocation = invocation
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._arguments = arguments
         self._ends_s = time.monotonic() + WITHIN_S
 
     def databases(self) -> list[str]:
@@ -115,7 +114,7 @@ class LiveNames:
     def _load_in_time(self, key: str, fetch: Callable[[Any], list[str]]) -> list[str]:
         from lakelog.config import read_address
 
-        address = read_address(os.environ, **self._invocation.connect_arguments())
+        address = read_address(os.environ, **self._arguments)
         cache = NameCache(cache_folder(os.environ), address.target, _caller(address))
         known = cache.get(key)
         if known is not None or cache.get(_AWAY) is not None:

@@ -15,7 +15,7 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import InvalidArgument, JobFailed, LakelogError, Unavailable
 from lakelog.format.jobs.job import MAX_ATTEMPTS, Job, JobState
-from lakelog.progress.work import track
+from lakelog.progress.tracking import track
 from lakelog.sdk.maintenance.compaction_request import RequestedCompaction
 from lakelog.sdk.maintenance.compaction_result import BucketCompaction, CompactionResult, CompactionState
 

@@ -13,7 +13,7 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.retention.expiry import ExpiryStep, SnapshotLease
 from lakelog.format.tables.table import TableInfo
-from lakelog.progress.work import track
+from lakelog.progress.tracking import track
 
 MAX_RETAINED: Final = 2**31 - 1
 

@@ -19,7 +19,7 @@ from lakelog.log.settings import read_log_settings
 from lakelog.log.tally import LogFindings, LogTally
 from lakelog.log.topic_rules import CLEANUP_POLICY
 from lakelog.log.uncommitted_tally import split_uncommitted
-from lakelog.progress.work import track
+from lakelog.progress.tracking import track
 from lakelog.sdk.maintenance.logged_rows import load_rows
 from lakelog.sdk.maintenance.uncommitted_verification import add_uncommitted, find_sent, make_uncommitted_tally
 from lakelog.storage.objects.store import ObjectStore

@@ -8,7 +8,7 @@ from typing import Unpack
 from lakelog.annotations import Condition, Parameters, Rows, SnapshotLike, Value
 from lakelog.arguments import check_flag
 from lakelog.options.declared.tables import ROWKIND_FIELD
-from lakelog.progress.work import track
+from lakelog.progress.tracking import track
 from lakelog.results import DeleteResult, TransactionResult, WriteResult
 from lakelog.sdk.conditions import to_deletion
 from lakelog.sdk.tables.handle import TableHandle

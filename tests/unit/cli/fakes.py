@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -22,7 +21,6 @@ from lakelog.format.log.state import SnapshotOffsets
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.format.types.schema import TableSchema, assign_field_ids
-from lakelog.progress.work import Work, track
 from lakelog.sdk.catalog import Catalog
 from tests.support.snapshots import CREATED_MS
 
@@ -158,8 +156,9 @@ class FakeRows:
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         return iter(self.rows.to_batches())
 
-    def tracked(self) -> AbstractContextManager[Work]:
-        return track("reading")
+    @property
+    def files(self) -> tuple[()]:
+        return ()
 
     def count(self) -> int:
         return self.rows.num_rows

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lakelog.progress.work import BYTES, Work, track
+from lakelog.progress.tracking import track
+from lakelog.progress.work import BYTES, Work
 
 
 class InsertProgress:

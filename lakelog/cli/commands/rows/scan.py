@@ -12,6 +12,7 @@ from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.output.row_output import RowPrinter, print_table
 from lakelog.cli.output.text import parse_time
 from lakelog.errors import InvalidArgument
+from lakelog.reads.scan import track_reading
 
 TABLE_LIMIT: Final = 20
 """The rows that people see unless they request more; programs get all."""
@@ -80,7 +81,7 @@ def scan(
         output = RowPrinter(printer)
         output.begin(rows.schema)
         # On a terminal the rows themselves show how far it is.
-        with nullcontext() if printer.is_terminal else rows.tracked() as work:
+        with nullcontext() if printer.is_terminal else track_reading(name, rows.files, shown_limit or None) as work:
             for batch in rows.to_batches():
                 output.print(batch)
                 if work is not None:

@@ -39,7 +39,7 @@ from lakelog.format.retention.table_files import (
 )
 from lakelog.format.tables.paths import is_path
 from lakelog.format.tables.table import TableInfo
-from lakelog.progress.work import track
+from lakelog.progress.tracking import track
 from lakelog.sdk.maintenance.checking.file_check_result import BrokenFile, FileCheck, OrphanFiles
 from lakelog.sdk.maintenance.checking.store_check import refuse_wrong_store
 from lakelog.sdk.maintenance.checking.table_repair import find_lost, forget_broken
