@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from rich.live import Live
 
-from lakelog.progress import work
+from lakelog.progress import tracking
 from lakelog.reads.scan import Scan
 from tests.integration.cli.lake import Lake, open_lake
 from tests.integration.cli.terminal import Shown, run_on_terminal
@@ -126,7 +126,7 @@ def is_shown(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
         start(live, refresh=True)
         event.set()
 
-    monkeypatch.setattr(work, "DELAY_S", 0)
+    monkeypatch.setattr(tracking, "DELAY_S", 0)
     monkeypatch.setattr(Scan, "to_batches", read_slowly)
     monkeypatch.setattr(Live, "start", start_and_set)
     return event
