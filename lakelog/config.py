@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final, get_args
 from lakelog.client.connection.catalog_file import CatalogEntry, find_catalog
 from lakelog.client.connection.tokens import FileToken, Token
 from lakelog.errors import InvalidArgument
-from lakelog.storage.lookup.copy_cache import CACHE_VARIABLE
-from lakelog.storage.objects.store import LONGEST_TIMEOUT_S, MOST_ATTEMPTS, KeyChoice, S3Settings
 
+# Rooms of storage import Arrow, which nothing that only looks for the metastore's address waits for.
 if TYPE_CHECKING:
     from lakelog.client.connection.target import TlsFiles
+    from lakelog.storage.objects.store import KeyChoice, S3Settings
 
 TARGET_VARIABLE: Final = "LAKELOG_TARGET"
 READER_VARIABLE: Final = "LAKELOG_READER"
@@ -60,6 +60,32 @@ class ConnectSettings:
             InvalidArgument: Only one of certificate and key is given.
         """
         # Imported here, since it imports gRPC.
+        from lakelog.client.connection.target import TlsFiles
+
+        return TlsFiles(self.tls_ca, self.tls_cert, self.tls_key, self.tls_origin) if self.tls else None
+
+
+@dataclass(frozen=True)
+class Address:
+    """How to reach a metastore; the attributes are those of `ConnectSettings`.
+
+    Args:
+        environment: What is read for the rest: the environment with what the catalog's entry says.
+    """
+
+    target: str
+    tls_ca: str | None
+    tls_cert: str | None
+    tls_key: str | None
+    tls: bool
+    token: Token | None = field(repr=False)
+    catalog: str
+    tls_origin: str
+    environment: Mapping[str, str] = field(repr=False)
+
+    @property
+    def tls_files(self) -> TlsFiles | None:
+        """As of `ConnectSettings`."""
         from lakelog.client.connection.target import TlsFiles
 
         return TlsFiles(self.tls_ca, self.tls_cert, self.tls_key, self.tls_origin) if self.tls else None
@@ -133,6 +159,48 @@ def read_connect_settings(
             together with a catalog, or the file of catalogs cannot be used.
         NotFound: The file has no such catalog.
     """
+    address = read_address(
+        environment,
+        target=target,
+        tls=tls,
+        tls_ca=tls_ca,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        token=token,
+        token_file=token_file,
+        reader=reader,
+        catalog=catalog,
+    )
+    environment = address.environment
+    return ConnectSettings(
+        address.target,
+        address.tls_ca,
+        address.tls_cert,
+        address.tls_key,
+        address.tls,
+        address.token,
+        read_s3_settings(environment),
+        read_cache_folder(environment),
+        environment.get(READER_VARIABLE, "") if reader is None else reader,
+        address.catalog,
+        address.tls_origin,
+    )
+
+
+def read_address(
+    environment: Mapping[str, str],
+    *,
+    target: str | None = None,
+    tls: bool | None = None,
+    tls_ca: str | None = None,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+    token: str | None = None,
+    token_file: str | None = None,
+    reader: str | None = None,
+    catalog: str | None = None,
+) -> Address:
+    """The part of `read_connect_settings` that says how to reach the metastore; arguments and errors as there."""
     texts = {
         "target": target,
         "tls_ca": tls_ca,
@@ -191,14 +259,10 @@ def read_connect_settings(
     use_tls = any((ca, cert, key)) if tls is None else tls
     if not use_tls:
         ca = cert = key = None
-    s3 = read_s3_settings(environment)
-    reader = environment.get(READER_VARIABLE, "") if reader is None else reader
     found = read_token(environment, token=token, token_file=token_file)
     if token_origin and isinstance(found, FileToken):
         found = FileToken(found.path, token_origin)
-    return ConnectSettings(
-        target, ca, cert, key, use_tls, found, s3, read_cache_folder(environment), reader, catalog, tls_origin
-    )
+    return Address(target, ca, cert, key, use_tls, found, catalog, tls_origin, environment)
 
 
 def _check_reader(reader: str, origin: str) -> None:
@@ -260,6 +324,7 @@ def read_s3_settings(environment: Mapping[str, str]) -> S3Settings:
     Raises:
         InvalidArgument: Only half of the credentials is given, or a number is none, or out of bounds.
     """
+    from lakelog.storage.objects.store import LONGEST_TIMEOUT_S, MOST_ATTEMPTS, S3Settings
 
     def read(name: str, *fallbacks: str) -> str | None:
         found = (environment.get(variable) for variable in (f"LAKELOG_S3_{name}", *fallbacks))
@@ -289,6 +354,8 @@ def read_s3_settings(environment: Mapping[str, str]) -> S3Settings:
 
 
 def _read_key_choice(environment: Mapping[str, str]) -> KeyChoice:
+    from lakelog.storage.objects.store import KeyChoice
+
     given = environment.get("LAKELOG_S3_CREDENTIALS") or "auto"
     found = next((each for each in get_args(KeyChoice) if each == given), None)
     if found is None:
@@ -322,4 +389,6 @@ def _read_secret(environment: Mapping[str, str], *variables: str) -> FromEnviron
 
 def read_cache_folder(environment: Mapping[str, str]) -> str | None:
     """The folder for local copies of data files; None: a folder for temporary files."""
+    from lakelog.storage.lookup.copy_cache import CACHE_VARIABLE
+
     return environment.get(CACHE_VARIABLE) or None

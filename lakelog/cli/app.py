@@ -10,17 +10,20 @@ from importlib import import_module
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 import lakelog
 from lakelog.cli.failures import ExitCode, describe_error, exit_code_of
 from lakelog.cli.interrupts import silent_interrupts
 from lakelog.cli.invocation import Invocation, LakelogGroup, shared_options
-from lakelog.cli.output.output_format import OutputFormat
 from lakelog.cli.service_commands import make_service_command
 from lakelog.cli.services import SERVICES
-from lakelog.errors import InternalError, LakelogError
+from lakelog.errors import InternalError, InvalidArgument, LakelogError
 from lakelog.privacy.redaction import blot_out, remember_secrets
 from lakelog.tracing.request_ids import request_id
+
+_USAGE: Final = "USAGE"
+"""The reason of an error in the words of a command line."""
 
 
 class _PipeClosedError(Exception):
@@ -52,6 +55,7 @@ COMMANDS: Final = {
     "grants": "List the grants on a database or table, or those of a caller.",
     "writers": "Hand the names of writers over to other callers.",
     "sql": "Run SQL statements.",
+    "completion": "Print a script that lets a shell complete what you type.",
 }
 """The help of each command by its name; its module has the same name."""
 
@@ -96,6 +100,12 @@ class _RootGroup(LakelogGroup):
             # click suggests similar names only from the commands that are imported.
             names = self.list_commands(ctx)
             raise click.NoSuchCommand(error.command_name, possibilities=names, ctx=ctx) from None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """The commands by the list above, so that none is imported; and options."""
+        names = {**COMMANDS, **SERVICES}
+        found = [CompletionItem(name, help=text) for name, text in names.items() if name.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -148,9 +158,9 @@ def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:
         click.echo(error.format_message())
         return ExitCode.FINE
     except click.UsageError as error:
-        return _report_usage(error)
+        return _report_usage(invocation, error)
     except click.ClickException as error:
-        click.echo(blot_out(f"Error: {error.format_message()}"), err=True)
+        _report_error(invocation, LakelogError(error.format_message()))
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
@@ -178,14 +188,15 @@ def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:
 def _report_error(invocation: Invocation, error: LakelogError) -> None:
     if invocation.verbose:
         click.echo(blot_out(traceback.format_exc()), err=True, nl=False)
-    click.echo(describe_error(error, as_json=invocation.output is OutputFormat.JSON), err=True)
+    click.echo(describe_error(error, invocation.output), err=True)
 
 
-def _report_usage(error: click.UsageError) -> int:
+def _report_usage(invocation: Invocation, error: click.UsageError) -> int:
     path = error.ctx.command_path if error.ctx else "lakelog"
     message = error.format_message().removesuffix("?.").rstrip(".")
     end = "?" if error.format_message().endswith(("?", "?.")) else "."
-    click.echo(blot_out(f"Error: {message.rstrip('?')}{end} See: {path} --help"), err=True)
+    text = f"{message.rstrip('?')}{end} See: {path} --help"
+    click.echo(describe_error(InvalidArgument(text, reason=_USAGE), invocation.output), err=True)
     return ExitCode.USAGE
 
 
@@ -199,7 +210,7 @@ _EXTRAS = {
     "structlog": "embedded",
     "prometheus_client": "embedded",
     "grpc_health": "embedded",
-    "yaml": "embedded",
+    "yaml": "cli",
     "pyspark": "spark",
 }
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-import json
 from typing import Final
 
+from lakelog.cli.output.documents import to_json_line, to_yaml
+from lakelog.cli.output.output_format import OutputFormat
 from lakelog.errors import (
     AlreadyExists,
     CommitConflict,
@@ -62,25 +63,23 @@ def exit_code_of(error: LakelogError) -> ExitCode:
     return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.FAILED)
 
 
-def describe_error(error: LakelogError, *, as_json: bool) -> str:
+def describe_error(error: LakelogError, output: OutputFormat) -> str:
     """The text of an error for the standard error, without secrets.
 
     Returns:
         The message after `Error: ` (per-column differences keep their lines), and a line with the id of the request if
-        logs of services say more; or one JSON object with the keys `kind`, `reason`, `message`, `metadata`,
-        `exit_code`.
+        logs of services say more; or for programs an object with the keys `kind`, `reason`, `message`, `metadata`,
+        `exit_code`: a document in YAML, or else one line of JSON.
     """
-    if not as_json:
+    if not output.for_programs:
         request_id = "" if isinstance(error, _SAYS_ALL) else error.metadata.get("request_id", "")
         return blot_out(f"Error: {error.message}") + (f"\nRequest: {request_id}" if request_id else "")
-    text = json.dumps(
-        {
-            "kind": type(error).__name__,
-            "reason": error.reason,
-            "message": error.message,
-            "metadata": error.metadata,
-            "exit_code": int(exit_code_of(error)),
-        },
-        ensure_ascii=False,
-    )
-    return blot_out(text)
+    record = {
+        "kind": type(error).__name__,
+        "reason": error.reason,
+        "message": error.message,
+        "metadata": dict(error.metadata),
+        "exit_code": int(exit_code_of(error)),
+    }
+    text = f"---\n{to_yaml(record)}" if output is OutputFormat.YAML else to_json_line(record)
+    return blot_out(text.rstrip("\n"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -11,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from lakelog.cli.input.names import CompletedText
 from lakelog.cli.interrupts import silent_interrupts
 from lakelog.cli.output.output_format import OutputFormat
+from lakelog.cli.output.terminal import is_terminal
 from lakelog.privacy.redaction import remember_secret
 
 if TYPE_CHECKING:
@@ -25,6 +29,9 @@ if TYPE_CHECKING:
 
 DEFAULT_TARGET: Final = "localhost:7450"
 """The default address of `lakelog up`."""
+
+_WITHOUT_CONNECTION: Final = frozenset({"_output", "_quiet", "_no_pager", "_verbose"})
+"""The shared options that say nothing of a metastore."""
 
 
 @dataclass
@@ -44,6 +51,8 @@ class Invocation:
         tls_key: The path of the client's private key.
         output: The format of the output.
         verbose: Whether an error shows its traceback.
+        quiet: Whether notes and progress are left out.
+        no_pager: Whether long output is printed as it is.
         open_catalog: Makes the connection; tests replace it.
         make_printer: Makes the printer; tests set a width with it.
     """
@@ -60,6 +69,8 @@ class Invocation:
     tls_key: str | None = None
     output: OutputFormat = OutputFormat.TABLE
     verbose: bool = False
+    quiet: bool = False
+    no_pager: bool = False
     open_catalog: Callable[[Invocation], Catalog] = field(default=lambda invocation: _connect(invocation), repr=False)
     make_printer: Callable[[OutputFormat], Printer] = field(default=lambda output: _make_printer(output), repr=False)
 
@@ -116,7 +127,19 @@ class Invocation:
     @cached_property
     def printer(self) -> Printer:
         """Prints in the requested format."""
-        return self.make_printer(self.output)
+        printer = self.make_printer(self.output)
+        printer.quiet, printer.pages = self.quiet, not self.no_pager
+        return printer
+
+    def progress(self) -> AbstractContextManager[None]:
+        """Shows how far long calls of the block are, if a person watches the standard error."""
+        if not is_terminal(sys.stderr) or not self.printer.shows_progress:
+            return nullcontext()
+        # Not above: most calls are not watched, or end before anything is shown.
+        from lakelog.progress.terminal import show_on
+        from lakelog.progress.tracking import shown_by
+
+        return shown_by(show_on(self.printer.notes))
 
     def close(self) -> None:
         """Ends the connection if there is one."""
@@ -171,6 +194,8 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
 
     def option(*names: str, name: str, environment: str | None = None, **settings: Any) -> click.Option:
         convert = settings.pop("convert", lambda value: value)
+        if not settings.get("is_flag"):
+            settings.setdefault("type", CompletedText())
         return click.Option(
             [*names, f"_{name}"],
             expose_value=False,
@@ -233,10 +258,19 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
             environment="LAKELOG_OUTPUT",
             convert=OutputFormat,
             type=click.Choice([choice.value for choice in OutputFormat]),
-            help="For people, or JSON for programs.  [default: table]",
+            help="For people, or for programs.  [default: table]",
         ),
+        option("-q", "--quiet", name="quiet", is_flag=True, help="Show no progress and no notes."),
+        option("--no-pager", name="no_pager", is_flag=True, help="Print long output without a pager."),
         option("-v", "--verbose", name="verbose", is_flag=True, help="Show the traceback of an error."),
     ]
+
+
+def complete_texts(command: click.Command) -> None:
+    """Lets shells complete the texts of a command; parameters with types of their own do so by these."""
+    for parameter in command.params:
+        if parameter.type is click.STRING:
+            parameter.type = CompletedText()
 
 
 class LakelogCommand(click.Command):
@@ -251,11 +285,17 @@ class LakelogCommand(click.Command):
 
     def __init__(self, *args: Any, example: Sequence[str] = (), connects: bool = True, **settings: Any) -> None:
         super().__init__(*args, **settings)
+        complete_texts(self)
         self.example = tuple(example)
         self._connects = connects
         self.params.extend(
-            option for option in shared_options(hidden=True) if connects or option.name in ("_output", "_verbose")
+            option for option in shared_options(hidden=True) if connects or option.name in _WITHOUT_CONNECTION
         )
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command, and shows how far its long calls are."""
+        with ctx.ensure_object(Invocation).progress():
+            return super().invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Shows the examples, and where the shared options are described."""
@@ -268,7 +308,7 @@ class LakelogCommand(click.Command):
         if self._connects:
             formatter.write_text("Also: --target, --output json and the other options of `lakelog --help`.")
         else:
-            formatter.write_text("Also: --output json, and -v for tracebacks.")
+            formatter.write_text("Also: --output json, --quiet, and -v for tracebacks.")
 
 
 class LakelogGroup(click.Group):

@@ -12,6 +12,10 @@ from lakelog.cli.services import SERVICES, become
 
 def main() -> None:
     """Runs this process's command line and exits with one of the codes of `lakelog.cli.failures`."""
+    if os.environ.get("_LAKELOG_COMPLETE", "").endswith("_complete") and find_spec("click"):
+        from lakelog.cli.completion.answer import answer
+
+        answer(os.environ["_LAKELOG_COMPLETE"])
     if sys.argv[1:2] and sys.argv[1] in SERVICES:
         become(sys.argv[1], sys.argv[2:])
     with silent_interrupts():

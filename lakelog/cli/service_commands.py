@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import click
+from click.shell_completion import CompletionItem
 
+from lakelog.cli.input.names import CompletedText
 from lakelog.cli.services import SERVICES, become
+
+
+class _Words(CompletedText):
+    """The words for a service, which reads them itself; a shell completes the first one."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        """The commands of the service."""
+        return [] if ctx.params.get("arguments") else super().shell_complete(ctx, param, incomplete)
 
 
 def make_service_command(service: str) -> click.Command:
@@ -22,7 +32,7 @@ def make_service_command(service: str) -> click.Command:
     return click.Command(
         service,
         callback=run,
-        params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
+        params=[click.Argument(["arguments"], nargs=-1, type=_Words())],
         context_settings={"ignore_unknown_options": True, "help_option_names": []},
         help=SERVICES[service],
     )

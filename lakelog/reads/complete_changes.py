@@ -11,6 +11,7 @@ from lakelog.client.metastore.metastore import Metastore, WatchPosition
 from lakelog.errors import InvalidArgument, Unavailable
 from lakelog.format.tables.snapshot import ChangelogState, Snapshot
 from lakelog.format.tables.table import TableInfo
+from lakelog.progress.tracking import track
 
 DEFAULT_TIMEOUT_S: Final = 60.0
 """A running compactor attaches a changelog within a second of the commit, and thousands of waiting ones in a minute."""
@@ -62,7 +63,8 @@ def plan_when_complete(
     except Unavailable as error:
         if error.reason != CHANGELOG_OPEN:
             raise
-    _wait_until_complete(metastore, table, until, timeout_s)
+    with track(f"waiting for the changelogs of {table.name}"):
+        _wait_until_complete(metastore, table, until, timeout_s)
     return plan()
 
 

@@ -16,6 +16,8 @@ from lakelog.format.tables.plan import Plan
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.frames import to_pandas, to_polars
 from lakelog.options.values import TableOptions
+from lakelog.progress.tracking import track
+from lakelog.progress.work import Work
 from lakelog.reads.change_plan import find_overwrites
 from lakelog.reads.row_source import RowSource
 from lakelog.storage.merging.merge_policy import MergePolicy, to_merge_policy
@@ -25,6 +27,15 @@ from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
+
+
+def track_reading(table: str, files: Sequence[LiveFile], limit: int | None) -> AbstractContextManager[Work]:
+    """A work of `lakelog.progress`, to count the rows that a scan returns.
+
+    The total is that of the rows in its files. Merging and filters hide some of them, so the end may come early.
+    """
+    rows = sum(file.row_count for file in files)
+    return track(f"reading {table}", "rows", rows if limit is None else min(rows, limit))
 
 
 class Scan:
@@ -183,7 +194,12 @@ class Scan:
 
     def to_arrow(self) -> pa.Table:
         """Reads all rows into one pyarrow table."""
-        return pa.Table.from_batches(list(self.to_batches()), self.schema)
+        with track_reading(str(self._plan.table.name), self.files, self._limit) as work:
+            batches = []
+            for batch in self.to_batches():
+                batches.append(batch)
+                work.advance(batch.num_rows)
+        return pa.Table.from_batches(batches, self.schema)
 
     def to_pandas(self) -> pd.DataFrame:
         """Reads all rows into a pandas data frame; needs pandas."""
@@ -195,7 +211,7 @@ class Scan:
 
     def count(self) -> int:
         """Counts the rows; opens no file if the metastore knows enough."""
-        with self._leased():
+        with track(f"counting rows of {self._plan.table.name}"), self._leased():
             count = self._rows.count_rows()
         return count if self._limit is None else min(count, self._limit)
 

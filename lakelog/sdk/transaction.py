@@ -34,6 +34,7 @@ from lakelog.format.commit.writer_names import make_one_time_name
 from lakelog.format.tables.table import TableInfo
 from lakelog.options.declared.tables import SEQUENCE_FIELD
 from lakelog.options.values import TableOptions
+from lakelog.progress.tracking import current_work
 from lakelog.reads.reading import find_snapshot_at
 from lakelog.reads.scan import Scan
 from lakelog.reads.scan_planning import plan_scan
@@ -542,6 +543,10 @@ class TransactionTable:
     ) -> None:
         write = self._table_write
         write.was_written = True
+        work = current_work()
+        rows = getattr(data, "num_rows", None)
+        if work is not None and isinstance(rows, int):
+            work.total = rows
         for batch in to_batches(data, fill_missing=fill_missing):
             check_cancelled()
             if static is not None:
@@ -551,3 +556,5 @@ class TransactionTable:
             age_s = self._transaction._context.clock.monotonic_s() - self._transaction._begun_at_s
             write.send_uncommitted(self._transaction._writes.uncommitted_senders, attempt_id, age_s, table, kinds)
             write.open_writer(attempt_id).write(table, kinds)
+            if work is not None:
+                work.advance(batch.num_rows)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Playwright, sync_playwright
 
 WIDTHS: Final = (1200, 375)
 
@@ -54,9 +54,20 @@ class WatchedPage:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.problems: list[str] = []
-        page.on("pageerror", lambda error: self.problems.append(f"{page.url}: {error}"))
-        page.on("console", lambda said: said.type == "error" and self.problems.append(f"{page.url}: {said.text}"))
-        page.on("dialog", lambda dialog: (self.problems.append(f"{page.url}: a dialog"), dialog.dismiss()))
+        page.on("pageerror", lambda error: self._note(str(error)))
+        page.on("console", self._on_message)
+        page.on("dialog", self._on_dialog)
+
+    def _note(self, problem: str) -> None:
+        self.problems.append(f"{self.page.url}: {problem}")
+
+    def _on_message(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self._note(message.text)
+
+    def _on_dialog(self, dialog: Dialog) -> None:
+        self._note("a dialog")
+        dialog.dismiss()
 
     def check_layout(self) -> None:
         """AssertionError if a person has to scroll the whole page sideways."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from lakelog.errors import InvalidArgument
 from lakelog.options.value_types import Duration
@@ -26,6 +27,12 @@ class Whole(click.ParamType[int]):
     def __init__(self, first: int, last: int | None = None) -> None:
         self._first = first
         self._last = last
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        """Snapshots and jobs, where the number is the id of one."""
+        from lakelog.cli.completion.choices import complete
+
+        return complete(ctx, param, incomplete)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Reads the number, or fails with what is allowed."""

@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from lakelog.cli.invocation import Invocation
-from lakelog.cli.output.row_output import MAX_PRINTED_ROWS, note_hidden, print_json
+from lakelog.cli.output.row_output import MAX_PRINTED_ROWS, RowPrinter, note_hidden
 from lakelog.cli.output.row_table import ROW_KIND_STYLES, RowTable
 from lakelog.cli.output.text import plural
 from lakelog.format.types.rowkind import ROW_KIND_COLUMN
@@ -64,6 +64,7 @@ class ChangePrinter:
         self._table = self._make_table()
         self._columns: list[str] = []
         self._cut = False
+        self._rows = RowPrinter(invocation.printer)
         self.row_count = 0
 
     def print(self, batches: Iterator[pa.RecordBatch]) -> bool:
@@ -81,7 +82,7 @@ class ChangePrinter:
 
     def _print(self, batch: pa.RecordBatch) -> None:
         if self._invocation.printer.is_json:
-            print_json(self._invocation, batch)
+            self._rows.print(batch)
             return
         if self._columns and self._columns != batch.schema.names:
             # Rows of another table.
@@ -98,6 +99,8 @@ class ChangePrinter:
 
     def finish(self, *, follow: bool) -> None:
         """Reports what was left out."""
+        if not follow:
+            self._rows.end()
         if self._cut and not follow:
             rows = plural(self.row_count, "row")
             self._invocation.printer.note(f"The first {rows}; there are more: --limit N, or --limit 0 for all.")

@@ -73,22 +73,25 @@ def _float_name(value: float) -> str:
 
 
 def _json_values(column: pa.Array) -> pa.Array:
-    """JSON texts of a column's values, `null` for missing ones; large strings, so that joining cannot overflow."""
+    """JSON texts of a column's values, `null` for missing ones."""
+    return pc.fill_null(to_json_texts(column), pa.scalar("null", pa.large_string()))
+
+
+def to_json_texts(column: pa.Array) -> pa.Array:
+    """JSON texts of a column's values, NULL for missing ones; large strings, so that joining cannot overflow. Pure."""
     data_type = column.type
     if pt.is_integer(data_type) or pt.is_boolean(data_type):
-        texts = column.cast(pa.large_string())
-    elif pt.is_floating(data_type):
-        texts = _float_texts(column)
-    elif pt.is_decimal(data_type):
+        return column.cast(pa.large_string())
+    if pt.is_floating(data_type):
+        return _float_texts(column)
+    if pt.is_decimal(data_type):
         plain = column.cast(pa.large_string())
         # Arrow writes numbers near zero as `1E-7`.
         has_exponent = pc.any(pc.match_substring(plain, "E")).as_py()
-        texts = _distinct_texts(column) if has_exponent else _quoted(plain)
-    elif pt.is_date(data_type) or pt.is_timestamp(data_type):
-        texts = _quoted(to_time_texts(column))
-    else:
-        texts = _distinct_texts(column)
-    return pc.fill_null(texts, pa.scalar("null", pa.large_string()))
+        return _distinct_texts(column) if has_exponent else _quoted(plain)
+    if pt.is_date(data_type) or pt.is_timestamp(data_type):
+        return _quoted(to_time_texts(column))
+    return _distinct_texts(column)
 
 
 def _float_texts(column: pa.Array) -> pa.Array:

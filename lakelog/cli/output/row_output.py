@@ -8,18 +8,46 @@ from typing import Final
 import pyarrow as pa
 
 from lakelog.cli.invocation import Invocation
-from lakelog.cli.output.json_rows import to_json_lines
+from lakelog.cli.output.output_format import OutputFormat
+from lakelog.cli.output.printer import Printer
 from lakelog.cli.output.row_table import RowTable
+from lakelog.cli.output.row_text import RowTexts
 from lakelog.cli.output.text import plural
 
 MAX_PRINTED_ROWS: Final = 10_000
 """The number of rows that become text at once, so that memory stays bounded for batches of any size."""
 
 
-def print_json(invocation: Invocation, batch: pa.RecordBatch) -> None:
-    """Prints a batch as JSON lines, a bounded number at once."""
-    for start in range(0, batch.num_rows, MAX_PRINTED_ROWS):
-        invocation.printer.raw(to_json_lines(batch.slice(start, MAX_PRINTED_ROWS)))
+class RowPrinter:
+    """Prints rows for programs while they are read, a bounded number at once.
+
+    Args:
+        printer: Has the format.
+    """
+
+    def __init__(self, printer: Printer) -> None:
+        self._printer = printer
+        self._texts = RowTexts(printer.output)
+        self.row_count = 0
+
+    def begin(self, schema: pa.Schema) -> None:
+        """Prints what stands before the first row, so that it is there without any row as well."""
+        self._print(self._texts.begin(schema))
+
+    def print(self, batch: pa.RecordBatch) -> None:
+        """Prints a batch."""
+        for start in range(0, batch.num_rows, MAX_PRINTED_ROWS):
+            self._print(self._texts.to_text(batch.slice(start, MAX_PRINTED_ROWS)))
+        self.row_count += batch.num_rows
+
+    def end(self) -> None:
+        """Prints what stands for no rows at all."""
+        if self.row_count == 0 and self._printer.output is OutputFormat.YAML:
+            self._print("[]\n")
+
+    def _print(self, text: str) -> None:
+        if text:
+            self._printer.data(text)
 
 
 def print_table(invocation: Invocation, batches: Iterable[pa.RecordBatch], limit: int, *, empty: str) -> int:
@@ -37,12 +65,13 @@ def print_table(invocation: Invocation, batches: Iterable[pa.RecordBatch], limit
     printer = invocation.printer
     table = RowTable(printer)
     more = False
-    for batch in batches:
-        wanted = min(batch.num_rows, limit - table.row_count) if limit else batch.num_rows
-        more |= wanted < batch.num_rows
-        for start in range(0, wanted, MAX_PRINTED_ROWS):
-            table.add(batch.slice(start, min(MAX_PRINTED_ROWS, wanted - start)))
-    table.flush()
+    with printer.paging():
+        for batch in batches:
+            wanted = min(batch.num_rows, limit - table.row_count) if limit else batch.num_rows
+            more |= wanted < batch.num_rows
+            for start in range(0, wanted, MAX_PRINTED_ROWS):
+                table.add(batch.slice(start, min(MAX_PRINTED_ROWS, wanted - start)))
+        table.flush()
     if table.row_count == 0:
         printer.say(empty)
         return 0

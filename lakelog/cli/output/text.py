@@ -19,6 +19,7 @@ _CONTROL: Final = {
 }
 """Characters that must not reach a terminal: some would move its cursor, direction marks would mislead."""
 
+_UNICODE_ESCAPES: Final = {code: f"\\u{code:04x}" for code in _CONTROL if code != ord("\n")}
 
 _MILLISECONDS: Final = re.compile(r"-?[0-9]{1,18}")
 
@@ -82,3 +83,8 @@ def plural(count: int, noun: str) -> str:
 def clean_text(text: str) -> str:
     """The text with escapes instead of characters that would change other parts of a terminal."""
     return text if text.isprintable() else text.translate(_CONTROL)
+
+
+def escape_controls(text: str) -> str:
+    """Lines of JSON, YAML or CSV, with escapes as JSON has them instead of such characters, but for line ends."""
+    return text if text.isprintable() else text.translate(_UNICODE_ESCAPES)

@@ -373,7 +373,7 @@ class _Events:
             # The reader of our events may be gone; the components must go on, and stop in order later.
             if self._printer.is_json:
                 record = {"time": format_time(now_ms), "event": event, "message": message, **more}
-                self._printer.raw(json.dumps(record, ensure_ascii=False) + "\n")
+                self._printer.element(record, ("time", "event", "message"))
             else:
                 self._printer.say(f"{time.strftime('%H:%M:%S')}  {message}")
 

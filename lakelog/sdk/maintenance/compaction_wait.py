@@ -16,6 +16,7 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import InvalidArgument, JobFailed, LakelogError, Unavailable
 from lakelog.format.jobs.job import MAX_ATTEMPTS, Job, JobState
+from lakelog.progress.tracking import track
 from lakelog.sdk.maintenance.compaction_request import RequestedCompaction
 from lakelog.sdk.maintenance.compaction_result import BucketCompaction, CompactionResult, CompactionState
 
@@ -108,13 +109,30 @@ def watch_compactions(
         NotFound: A table was dropped.
     """
     waits = [_Wait(each) for each in requested]
+    with track("compacting", "buckets", sum(len(each.jobs) for each in requested)) as work:
+
+        def report_both(progress: CompactionProgress) -> None:
+            work.done, work.detail = progress.ended, f"{progress.running} being compacted"
+            report(progress)
+
+        _watch(metastore, waits, timeout_s, clock, report_both)
+    return [wait.to_result() for wait in waits]
+
+
+def _watch(
+    metastore: Metastore,
+    waits: Sequence[_Wait],
+    timeout_s: float,
+    clock: Clock,
+    report: Callable[[CompactionProgress], None],
+) -> None:
     last_s, ended, pause_s = clock.monotonic_s(), 0, _FIRST_PAUSE_S
     while True:
         check_cancelled()
         for wait in waits:
             wait.look(metastore)
         progress = CompactionProgress(
-            sum(len(each.jobs) for each in requested),
+            sum(wait.count for wait in waits),
             sum(wait.ended for wait in waits),
             sum(wait.running for wait in waits),
         )
@@ -126,12 +144,11 @@ def watch_compactions(
             pause_s = _FIRST_PAUSE_S
         ended = progress.ended
         if not any(wait.open for wait in waits):
-            break
+            return
         if now_s - last_s >= timeout_s:
-            break
+            return
         clock.sleep(min(pause_s, max(last_s + timeout_s - now_s, _FIRST_PAUSE_S)))
         pause_s = min(pause_s * _PAUSE_GROWTH, _LONGEST_PAUSE_S)
-    return [wait.to_result() for wait in waits]
 
 
 class _Wait:
@@ -143,6 +160,11 @@ class _Wait:
         self._states: dict[int, CompactionState] = {}
         self.open = set(requested.jobs)
         self.running = 0
+
+    @property
+    def count(self) -> int:
+        """How many jobs there are."""
+        return len(self._jobs)
 
     @property
     def ended(self) -> int:

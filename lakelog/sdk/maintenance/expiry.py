@@ -13,6 +13,7 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument
 from lakelog.format.retention.expiry import ExpiryStep, SnapshotLease
 from lakelog.format.tables.table import TableInfo
+from lakelog.progress.tracking import track
 
 MAX_RETAINED: Final = 2**31 - 1
 
@@ -80,12 +81,14 @@ def expire_snapshots(
     older_than_ms = None if older_than is None else to_epoch_ms(older_than, "older_than")
     _check_retain_last(retain_last)
     steps: list[ExpiryStep] = []
-    while not steps or not steps[-1].is_done:
-        steps.append(
-            metastore.expire_snapshots(
-                info.table_uuid, older_than_ms=older_than_ms, retain_last=retain_last, dry_run=bool(dry_run)
+    with track(f"expiring snapshots of {info.name}", "snapshots") as work:
+        while not steps or not steps[-1].is_done:
+            steps.append(
+                metastore.expire_snapshots(
+                    info.table_uuid, older_than_ms=older_than_ms, retain_last=retain_last, dry_run=bool(dry_run)
+                )
             )
-        )
+            work.done = steps[-1].earliest - steps[0].earliest_before
     first, last = steps[0], steps[-1]
     gone = range(first.earliest_before, last.earliest)
     tagged = [each for each in last.named if each in gone]

@@ -19,6 +19,7 @@ from lakelog.log.settings import read_log_settings
 from lakelog.log.tally import LogFindings, LogTally
 from lakelog.log.topic_rules import CLEANUP_POLICY
 from lakelog.log.uncommitted_tally import split_uncommitted
+from lakelog.progress.tracking import track
 from lakelog.sdk.maintenance.logged_rows import load_rows
 from lakelog.sdk.maintenance.uncommitted_verification import add_uncommitted, find_sent, make_uncommitted_tally
 from lakelog.storage.objects.store import ObjectStore
@@ -82,7 +83,13 @@ def verify_log(
             uncommitted.add(mine)
             tally.add(others)
 
-        _read(reader, starts, ends, take, clock, progress)
+        with track(f"reading the log of {info.name}", "records") as work:
+
+            def note(read: int, of: int) -> None:
+                work.reach(read, of)
+                progress(read, of)
+
+            _read(reader, starts, ends, take, clock, note)
     finally:
         reader.close()
     found = tally.finish()

@@ -8,6 +8,7 @@ from typing import Unpack
 from lakelog.annotations import Condition, Parameters, Rows, SnapshotLike, Value
 from lakelog.arguments import check_flag
 from lakelog.options.declared.tables import ROWKIND_FIELD
+from lakelog.progress.tracking import track
 from lakelog.results import DeleteResult, TransactionResult, WriteResult
 from lakelog.sdk.conditions import to_deletion
 from lakelog.sdk.tables.handle import TableHandle
@@ -195,6 +196,7 @@ class TableWrites(TableHandle):
                 write(table)
             return transaction.result
 
-        result = self._request(write_all)
+        with track(f"writing to {self._info.name}", "rows"):
+            result = self._request(write_all)
         (snapshot_id,) = result.snapshot_ids.values()
         return WriteResult(snapshot_id, result.already_applied)

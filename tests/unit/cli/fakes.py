@@ -149,8 +149,16 @@ class FakeRows:
     rows: pa.Table
     skipped_snapshots: tuple[int, ...] = ()
 
+    @property
+    def schema(self) -> pa.Schema:
+        return self.rows.schema
+
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         return iter(self.rows.to_batches())
+
+    @property
+    def files(self) -> tuple[()]:
+        return ()
 
     def count(self) -> int:
         return self.rows.num_rows

@@ -19,6 +19,7 @@ import structlog
 import lakelog
 from lakelog.cli.failures import describe_error
 from lakelog.cli.invocation import Invocation
+from lakelog.cli.output.output_format import OutputFormat
 from lakelog.client.connection.reader_target import ReaderTarget
 from lakelog.client.connection.target import parse_target
 from lakelog.client.grpc.metastore import GrpcMetastore
@@ -296,8 +297,8 @@ def test_no_refusal_repeats_a_secret(what: str) -> None:
 def test_the_command_prints_no_secret_of_an_error() -> None:
     remember_secrets(SECRETS)
     error = InvalidArgument(f"no: {VALUES[0]}", metadata={"value": VALUES[0]})
-    for as_json in (False, True):
-        assert CANARY not in describe_error(error, as_json=as_json)
+    for output in OutputFormat:
+        assert CANARY not in describe_error(error, output)
 
 
 # Processes

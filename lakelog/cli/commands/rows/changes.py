@@ -64,7 +64,8 @@ def changes(
         limit = 0 if invocation.printer.is_json else TABLE_LIMIT
     report_skipped(invocation, scan.skipped_snapshots)
     output = ChangePrinter(invocation, limit)
-    output.print(scan.to_batches())
+    with invocation.printer.paging():
+        output.print(scan.to_batches())
     if output.row_count == 0:
         invocation.printer.say(f"{table.name} has no changes in this range.")
     output.finish(follow=False)

@@ -135,10 +135,10 @@ def insert(
         write,
         _text_types(info, mode),
         _may_leave_out(info, fill_missing, mode),
-        InsertProgress(invocation.printer, sum(source.size_bytes for source in sources), len(sources)),
+        InsertProgress(sum(source.size_bytes for source in sources), len(sources)),
     )
     if at_once:
-        with files.progress:
+        with files.progress.shown():
             files.insert_at_once(sources, **commit)
     else:
         job = _insert_each(invocation, files, sources, job)
@@ -155,7 +155,7 @@ def _insert_each(
         f"command with --job {job}."
     )
     try:
-        with files.progress:
+        with files.progress.shown():
             files.insert_each(sources, job, is_new=given_job is None)
     except KeyboardInterrupt:
         done = files.inserted.files + files.inserted.files_before

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Final
 
 import click
 
 from lakelog.cli.input.arguments import Whole, split_names, takes_columns, takes_limit
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
-from lakelog.cli.output.row_output import print_json, print_table
+from lakelog.cli.output.row_output import RowPrinter, print_table
 from lakelog.cli.output.text import parse_time
 from lakelog.errors import InvalidArgument
+from lakelog.reads.scan import track_reading
 
 TABLE_LIMIT: Final = 20
 """The rows that people see unless they request more; programs get all."""
@@ -29,7 +31,7 @@ TABLE_LIMIT: Final = 20
 @click.option(
     "--filter", "condition", metavar="SQL", help='Only rows that fulfil this condition, for instance "price < 5".'
 )
-@takes_limit(f"Show at most so many rows; 0: all.  [default: {TABLE_LIMIT} in tables, all in JSON]")
+@takes_limit(f"Show at most so many rows; 0: all.  [default: {TABLE_LIMIT} in tables, all for programs]")
 @click.option("--snapshot", type=Whole(1), metavar="N", help="The table as it was at snapshot N.")
 @click.option(
     "--timestamp", metavar="TIME", help="The table as it was at this time: 2013-07-01T12:00:00Z or milliseconds."
@@ -50,7 +52,8 @@ def scan(
 ) -> None:
     """Show the rows of a table.
 
-    With --output json each row is an object on a line of its own.
+    Programs get all rows while they are read: with --output json or jsonl an object on each line, with csv a line, with
+    yaml the elements of a list.
     """
     states = {"--snapshot": snapshot, "--timestamp": timestamp, "--tag": tag}
     given = [name for name, value in states.items() if value is not None]
@@ -75,8 +78,15 @@ def scan(
         printer.document({"table": name, "count": number}) if printer.is_json else printer.say(str(number))
         return
     if printer.is_json:
-        for batch in rows.to_batches():
-            print_json(invocation, batch)
+        output = RowPrinter(printer)
+        output.begin(rows.schema)
+        # On a terminal the rows themselves show how far it is.
+        with nullcontext() if printer.is_terminal else track_reading(name, rows.files, shown_limit or None) as work:
+            for batch in rows.to_batches():
+                output.print(batch)
+                if work is not None:
+                    work.advance(batch.num_rows)
+        output.end()
         return
     print_table(
         invocation, rows.to_batches(), shown_limit, empty=f"No rows in {name}" + (" match." if condition else ".")

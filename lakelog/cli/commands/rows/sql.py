@@ -30,7 +30,7 @@ from lakelog.errors import InvalidArgument, NotFound
     "-f", "--file", "files", multiple=True, metavar="FILE", help="Files of statements, run before those of -e."
 )
 @click.option("-d", "--database", metavar="NAME", help="The database for table names without one.")
-@takes_limit(f"Show at most so many rows for each statement; 0: all.  [default: {TABLE_LIMIT} in tables, all in JSON]")
+@takes_limit(f"Show at most so many rows a statement; 0: all.  [default: {TABLE_LIMIT} in tables, all for programs]")
 @pass_invocation
 def sql(
     invocation: Invocation, texts: tuple[str, ...], files: tuple[str, ...], database: str | None, limit: int | None
@@ -38,8 +38,8 @@ def sql(
     """Run SQL statements.
 
     Without -e and -f they come from the standard input; on a terminal you type them at a prompt with a history. The
-    first statement that fails ends the command, except at the prompt. With --output json, each row is an object on its
-    own line, and so is the result of an INSERT; statements without a result print nothing.
+    first statement that fails ends the command, except at the prompt. With --output json or jsonl, each row is an
+    object on its own line, and so is the result of an INSERT; statements without a result print nothing.
     """
     from lakelog.cli.commands.rows.sql_prompt import Prompt
     from lakelog.sql import SqlSession

@@ -16,6 +16,7 @@ from lakelog.cli.commands.rows.statement_runner import StatementRunner
 from lakelog.cli.commands.rows.statements import split_statements
 from lakelog.cli.failures import describe_error
 from lakelog.cli.invocation import Invocation
+from lakelog.cli.output.output_format import OutputFormat
 from lakelog.errors import LakelogError
 
 _PROMPT: Final = "lakelog> "
@@ -75,7 +76,7 @@ class Prompt:
             try:
                 self._runner.run(statement)
             except LakelogError as error:
-                click.echo(describe_error(error, as_json=False), err=True)
+                click.echo(describe_error(error, OutputFormat.TABLE), err=True)
                 return
             except KeyboardInterrupt:
                 click.echo("\nInterrupted.", err=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from lakelog.cli.invocation import Invocation
-from lakelog.cli.output.row_output import print_json, print_table
+from lakelog.cli.output.row_output import RowPrinter, print_table
 from lakelog.cli.output.text import clean_text, plural
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ class StatementRunner:
     def __init__(self, invocation: Invocation, session: SqlSession, limit: int | None) -> None:
         self._invocation = invocation
         self._session = session
+        self._rows = RowPrinter(invocation.printer)
         default = 0 if invocation.printer.is_json else TABLE_LIMIT
         self._limit = default if limit is None else limit
 
@@ -57,7 +57,7 @@ class StatementRunner:
             elif result.table is not None and printer.is_json:
                 written = {"table": result.table, "snapshot_id": result.snapshot_id}
                 written |= {} if result.changed is None else dataclasses.asdict(result.changed)
-                printer.raw(json.dumps(written, ensure_ascii=False) + "\n")
+                printer.element(written)
             else:
                 printer.say(result.message)
         if printer.is_terminal:
@@ -69,17 +69,16 @@ class StatementRunner:
         printer = self._invocation.printer
         if printer.is_terminal:
             statement = "\n".join(clean_text(line) for line in statement.split("\n"))
-        printer.raw(statement + ";\n")
+        with printer.paging():
+            printer.raw(statement + ";\n")
 
     def _print(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Prints rows and returns how many."""
         if not self._invocation.printer.is_json:
             return print_table(self._invocation, batches, self._limit, empty="No rows.")
-        row_count = 0
         for batch in _first_rows(batches, self._limit):
-            print_json(self._invocation, batch)
-            row_count += batch.num_rows
-        return row_count
+            self._rows.print(batch)
+        return self._rows.row_count
 
 
 def _first_rows(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:

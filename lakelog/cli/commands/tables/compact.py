@@ -12,14 +12,13 @@ from lakelog.cli.input.arguments import Whole
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.output.printer import Column, Printer
 from lakelog.cli.output.text import format_bytes, format_count, plural
-from lakelog.clock import Clock
 from lakelog.errors import InvalidArgument
 from lakelog.format.keys.partition_text import to_partition_text
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.sdk.maintenance.compaction_choice import read_partition
 from lakelog.sdk.maintenance.compaction_request import plan_compaction, request_compaction
 from lakelog.sdk.maintenance.compaction_result import BucketCompaction, CompactionResult, CompactionState
-from lakelog.sdk.maintenance.compaction_wait import DEFAULT_TIMEOUT_S, CompactionProgress, check_ends, watch_compactions
+from lakelog.sdk.maintenance.compaction_wait import DEFAULT_TIMEOUT_S, check_ends, watch_compactions
 
 
 def _format_partition(values: Mapping[str, str | None]) -> str:
@@ -44,9 +43,6 @@ _COLUMNS: Final = (
     Column("job_id", "JOB", right=True),
     Column("outcome", "OUTCOME", may_cut=True),
 )
-
-_REPORT_EVERY_S: Final = 1.0
-"""Limits the lines for a table with many small buckets."""
 
 
 @click.command(
@@ -111,34 +107,11 @@ def compact(
     count = sum(len(each.jobs) for each in requested)
     if count and not no_wait:
         printer.note(f"Waiting for {plural(count, 'bucket')} to be compacted; Ctrl-C only ends the wait.")
-        clock = invocation.catalog.context.clock
-        progress = _Progress(printer, clock)
-        results = watch_compactions(metastore, requested, timeout_s=timeout, clock=clock, report=progress.report)
+        results = watch_compactions(metastore, requested, timeout_s=timeout, clock=invocation.catalog.context.clock)
     # Finished jobs are reported even if others did not finish.
     _show(printer, results, all_of_them=False)
     if not no_wait:
         check_ends(metastore, results, timeout)
-
-
-class _Progress:
-    """Shows people the progress, now and then."""
-
-    def __init__(self, printer: Printer, clock: Clock) -> None:
-        self._printer = printer
-        self._clock = clock
-        self._reported: tuple[int, int] = (0, 0)
-        self._reported_at_s = clock.monotonic_s()
-
-    def report(self, progress: CompactionProgress) -> None:
-        """Shows what is new, at most once a second."""
-        now_s = self._clock.monotonic_s()
-        found = (progress.ended, progress.running)
-        if found == self._reported or now_s - self._reported_at_s < _REPORT_EVERY_S:
-            return
-        self._reported, self._reported_at_s = found, now_s
-        self._printer.note(
-            f"{progress.ended} of {plural(progress.jobs, 'bucket')} ended, {progress.running} being compacted."
-        )
 
 
 def _find_tables(invocation: Invocation, name: str) -> list[TableInfo]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from lakelog.cli.input.arguments import Whole
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.output.text import format_count, plural
-from lakelog.sdk.tables.table import Table
+
+if TYPE_CHECKING:
+    from lakelog.sdk.tables.table import Table
 
 
 @click.command(

@@ -171,15 +171,16 @@ def describe(invocation: Invocation, name: str) -> None:
     if printer.is_json:
         printer.document(record)
         return
-    printer.facts(_FACTS, record)
-    printer.say("")
     shown = [
         column
         for column in _COLUMNS
         if column.key in ("name", "type")
         or any(column.format(described[column.key]) for described in record["columns"])
     ]
-    printer.records(shown, record["columns"], empty="")
+    with printer.paging():
+        printer.facts(_FACTS, record)
+        printer.say("")
+        printer.records(shown, record["columns"], empty="")
 
 
 @table.command("show-create")

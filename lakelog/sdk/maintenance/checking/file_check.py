@@ -39,6 +39,7 @@ from lakelog.format.retention.table_files import (
 )
 from lakelog.format.tables.paths import is_path
 from lakelog.format.tables.table import TableInfo
+from lakelog.progress.tracking import track
 from lakelog.sdk.maintenance.checking.file_check_result import BrokenFile, FileCheck, OrphanFiles
 from lakelog.sdk.maintenance.checking.store_check import refuse_wrong_store
 from lakelog.sdk.maintenance.checking.table_repair import find_lost, forget_broken
@@ -120,12 +121,14 @@ def check_files(
     check = _Check(metastore, store, info, repair, older_than_ms, clock)
     if repair:
         refuse_wrong_store(metastore, store, info, page_size)
-    for page in store.list_pages(page_size):
-        check.look_at(page)
-        report(check.found.files)
-    if repair and check.found.deleted_files:
-        store.delete_empty_folders()
-    check.find_missing(page_size)
+    with track(f"checking {info.name}", "files") as work:
+        for page in store.list_pages(page_size):
+            check.look_at(page)
+            work.done = check.found.files
+            report(check.found.files)
+        if repair and check.found.deleted_files:
+            store.delete_empty_folders()
+        check.find_missing(page_size)
     result = find_lost(metastore, info, check.result(), check.found.spans)
     if not (repair and forget_lost) or result.lost is None:
         return result

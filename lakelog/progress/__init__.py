@@ -1,0 +1,1 @@
+"""How far long calls are: what they note, and who shows it."""
