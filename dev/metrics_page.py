@@ -35,7 +35,7 @@ _TITLES: Final = {
     "compactor run": ("The compactor", "compactor.md"),
     "reader serve": ("The reader service", "reader.md"),
     "reader run": ("Streams to sinks", "reader.md#streams-to-sinks"),
-    "console serve": ("The console", "operations.md"),
+    "console serve": ("The console", "console.md"),
 }
 
 

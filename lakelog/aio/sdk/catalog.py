@@ -18,6 +18,7 @@ from lakelog.aio.sdk.table import Table
 from lakelog.aio.sdk.transaction import Transaction
 from lakelog.aio.subscription import Subscription, open_subscription
 from lakelog.annotations import Condition, OptionValue, Parameters, SchemaLike, Value
+from lakelog.format.jobs.overview import Overview
 from lakelog.format.jobs.presence import Service
 from lakelog.sdk.catalog import Catalog as BlockingCatalog
 from lakelog.writes.commit_options import TransactionOptions
@@ -136,6 +137,13 @@ class Catalog(OpenCatalog[BlockingCatalog]):
         See `lakelog.Catalog.services`.
         """
         return await self._workers.read(lambda: self._blocking.services())
+
+    async def overview(self) -> Overview:
+        """Returns sums over the tables that this caller may read, and what waits: jobs, logs and consumers.
+
+        See `lakelog.Catalog.overview`.
+        """
+        return await self._workers.change(lambda: self._blocking.overview())
 
     def transaction(self, **commit: Unpack[TransactionOptions]) -> Transaction:
         """Begins a transaction: all writes through it become visible together, or not at all.

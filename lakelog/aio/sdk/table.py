@@ -19,6 +19,7 @@ from lakelog.aio.sdk.tags import Tags
 from lakelog.aio.subscription import Subscription, open_subscription
 from lakelog.aio.wrapped import Wrapped
 from lakelog.annotations import Condition, OptionValue, Parameters, Rows, SnapshotLike, TimeLike, Value
+from lakelog.context import Context
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.column_changes import ColumnChange
 from lakelog.reads.complete_changes import DEFAULT_TIMEOUT_S
@@ -43,6 +44,11 @@ class Table(Wrapped[BlockingTable]):
     def info(self) -> TableInfo:
         """The table as the catalog returned it when this handle was made, or last written to or altered."""
         return self._blocking.info
+
+    @property
+    def context(self) -> Context:
+        """What it shares with its catalog: metastore, stores, caches and clock."""
+        return self._blocking.context
 
     @property
     def name(self) -> str:
