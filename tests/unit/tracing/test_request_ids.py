@@ -6,6 +6,7 @@ import pytest
 
 import lakelog
 from lakelog.cli.failures import describe_error
+from lakelog.cli.output.output_format import OutputFormat
 from lakelog.errors import InternalError, InvalidArgument, LakelogError, NotFound, OutcomeUnknown
 from lakelog.tracing.request_ids import current, current_or_new, request_id
 
@@ -46,7 +47,7 @@ def test_what_servers_would_ignore_is_refused(given: str) -> None:
 )
 def test_the_command_shows_the_id_where_logs_say_more(error: type[LakelogError], is_shown: bool) -> None:
     made = error("It went wrong.", metadata={"request_id": "nightly-7"})
-    text = describe_error(made, as_json=False)
+    text = describe_error(made, OutputFormat.TABLE)
     assert text == ("Error: It went wrong.\nRequest: nightly-7" if is_shown else "Error: It went wrong.")
-    assert '"request_id": "nightly-7"' in describe_error(made, as_json=True)
-    assert describe_error(error("It went wrong."), as_json=False) == "Error: It went wrong."
+    assert '"request_id": "nightly-7"' in describe_error(made, OutputFormat.JSON)
+    assert describe_error(error("It went wrong."), OutputFormat.TABLE) == "Error: It went wrong."
