@@ -58,7 +58,7 @@ def jobs(request: PageRequest) -> Page:
     info = request.catalog.metastore.get_table(parse_table_name(chosen["table"])) if chosen["table"] else None
     parts: dict[str, Any] = {
         "queues": list_queues(found.work.queues if found.work else ()),
-        "failed": list_failed(found),
+        "failed": list_failed(found, actions=request.settings.actions),
         "jobs": _list_jobs(request, chosen, info, found),
     }
     if info is not None:
@@ -67,7 +67,7 @@ def jobs(request: PageRequest) -> Page:
     return Page("jobs.html", "Jobs", parts, area="jobs", extra={"chosen": chosen, "states": STATES, "kinds": KINDS})
 
 
-def list_failed(found: Overview) -> Listing:
+def list_failed(found: Overview, *, actions: bool) -> Listing:
     """The jobs that failed for good. Pure."""
     rows = [
         {
@@ -76,11 +76,13 @@ def list_failed(found: Overview) -> Listing:
             "kind": each.kind,
             "failed_age_ms": each.failed_ms,
             "reason": each.reason,
-            "_links": {"job_id": f"/jobs/{each.job_id}/act/retry", "table": f"/jobs?table={each.table}"},
+            "_links": {"table": f"/jobs?table={each.table}"}
+            | ({"job_id": f"/jobs/{each.job_id}/act/retry"} if actions else {}),
         }
         for each in (found.work.failed_jobs if found.work else ())
     ]
-    note = "More work for a job makes it due again, and so does a retry: choose its number." if rows else ""
+    note = "More work for a job makes it due again, and so does a retry" if rows else ""
+    note += (": choose its number." if actions else " (`lakelog jobs retry`).") if rows else ""
     return Listing("failed", "Failed", FAILED, rows, "No job has failed for good.", note=note)
 
 
@@ -90,7 +92,7 @@ def _list_jobs(request: PageRequest, chosen: Mapping[str, str], info: TableInfo 
         return Listing("jobs", "Jobs", JOBS, [], note)
     listed = request.catalog.metastore.list_jobs([info.table_uuid] if info else [])
     now_ms = found.now_ms or request.now_ms
-    rows = [show_job(each, now_ms, info) for each in listed]
+    rows = [show_job(each, now_ms, info, actions=request.settings.actions) for each in listed]
     rows = [each for each in rows if chosen["state"] in ("", each["state"]) and chosen["kind"] in ("", each["kind"])]
     rows.sort(key=lambda each: (_FIRST.get(each["state"], 0), each["table"], each["kind"], each["job_id"]))
     start = _read_start(request.query.get("after", "0"))
@@ -113,11 +115,11 @@ def _read_start(text: str) -> int:
     return int(text)
 
 
-def show_job(job: Job, now_ms: int, info: TableInfo | None) -> dict[str, Any]:
+def show_job(job: Job, now_ms: int, info: TableInfo | None, *, actions: bool) -> dict[str, Any]:
     """A row. Pure."""
     state = name_state(job)
     links = {"table": table_address(job.table, "jobs")}
-    if state in ("failed", "resting"):
+    if actions and state in ("failed", "resting"):
         links["job_id"] = f"/jobs/{job.job_id}/act/retry"
     return {
         "job_id": job.job_id,
