@@ -9,6 +9,7 @@ from typing import Any, Final
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.sdk.tables.table import Table
 
+from ..actions.offered import is_offered
 from ..page import PAGE_ROWS, Column, Listing, Page, PageRequest
 from .numbers import NumberField, read_number
 from .opened import open_table, table_page
@@ -40,6 +41,7 @@ def jobs(request: PageRequest) -> Page:
     """The jobs, those that need somebody first."""
     opened = open_table(request)
     table = opened.table
+    offered = is_offered(request, table.info)
     rows = to_rows(table.system_table("jobs").to_arrow())
     rows.sort(key=lambda row: (_ORDER.index(row["state"]), -row["priority"], row["id"]))
     states = Counter(row["state"] for row in rows)
@@ -52,7 +54,7 @@ def jobs(request: PageRequest) -> Page:
             "jobs",
             "Jobs",
             _JOBS,
-            [{**row, "_links": {"id": f"/jobs/{row['id']}"}} for row in rows[first:end]],
+            [{**row, "_links": _retry_link(row, offered)} for row in rows[first:end]],
             "Compactors have had nothing to do for this table.",
             request.with_query(after=end, of=table.uuid) if end < len(rows) else None,
             note=f"Jobs {first + 1:,} to {min(end, len(rows)):,} of {len(rows):,}." if len(rows) > PAGE_ROWS else "",
@@ -87,3 +89,7 @@ def measure_amplification(snapshots: Iterable[Mapping[str, Any]]) -> dict[str, A
     written = sums["commits_bytes"]
     factor = None if not written else round((written + sums["compactions_bytes"]) / written, 2)
     return {"snapshots": count, **{key: sums[key] for key in keys}, "factor": factor}
+
+
+def _retry_link(row: Mapping[str, Any], offered: bool) -> dict[str, str]:
+    return {"id": f"/jobs/{row['id']}/act/retry"} if offered and row["state"] in ("failed", "resting") else {}

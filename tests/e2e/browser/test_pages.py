@@ -15,7 +15,8 @@ from tests.support.forked_stack import ForkedStack
 
 pytestmark = [pytest.mark.e2e, needs_chromium]
 
-MOST_PAGES = 120
+MOST_PAGES = 60
+"""Of different kinds."""
 
 
 def kind_of(path: str) -> str:
@@ -36,15 +37,19 @@ def crawl(watched: WatchedPage, first: str) -> list[str]:
     """Looks at each page that can be reached by links, once; returns their addresses."""
     seen, waiting = {first}, deque([first])
     looked: set[str] = set()
-    while waiting and len(seen) < MOST_PAGES:
+    while waiting and len(looked) < MOST_PAGES:
         address = waiting.popleft()
         parts = urlsplit(address)
         kind = kind_of(parts.path + (f"?{'&'.join(sorted(re.findall(r'[a-z]+(?==)', parts.query)))}"))
         if kind in looked:
             continue
-        looked.add(kind)
         answer = watched.page.goto(address)
         assert answer is not None
+        if answer.status == 404 and "path=" in parts.query:
+            # A compaction has replaced the file since; another one will do.
+            watched.problems.clear()
+            continue
+        looked.add(kind)
         assert answer.status == 200, f"{address}: {answer.status}"
         watched.check_layout()
         watched.check_accessibility()
