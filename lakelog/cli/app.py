@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "demo": "Run a year of real flights through a pipeline, the SDK and Spark.",
     "status": "Show lakelog's health and contents.",
     "doctor": "Check everything that lakelog needs, each with its remedy.",
+    "support-bundle": "Collect all that helps to find a fault, in one file without secrets.",
     "database": "Make, list and drop databases.",
     "table": "Make, list and describe tables, set their options, roll back and drop them.",
     "insert": "Write the rows of files.",
@@ -63,7 +64,7 @@ _FOLDERS: Final = {
     "up": "up",
     "table": "commands.tables",
     "files": "commands.tables",
-    **dict.fromkeys(("status", "doctor"), "commands.health"),
+    **dict.fromkeys(("status", "doctor", "support-bundle"), "commands.health"),
     **dict.fromkeys(("grant", "revoke", "grants"), "commands.access"),
     **dict.fromkeys(("insert", "delete", "scan", "changes", "tail", "sql"), "commands.rows"),
 }
@@ -82,8 +83,9 @@ class _RootGroup(LakelogGroup):
         if cmd_name not in COMMANDS:
             return None
         with silent_interrupts():
-            module = f"lakelog.cli.{_FOLDERS.get(cmd_name, 'commands')}.{cmd_name}"
-            command: click.Command = getattr(import_module(module), cmd_name)
+            name = cmd_name.replace("-", "_")
+            module = f"lakelog.cli.{_FOLDERS.get(cmd_name, 'commands')}.{name}"
+            command: click.Command = getattr(import_module(module), name)
             if "pyarrow" in sys.modules:
                 # Before the command makes an Arrow array.
                 from lakelog.without_pandas import leave_pandas_out

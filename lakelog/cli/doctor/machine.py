@@ -77,12 +77,18 @@ def check_packages(_: Situation) -> Finding:
         if (found := _find_version(name)) is not None and name in oldest and _numbers(found) < _numbers(oldest[name])
     ]
     lacking = [extra for extra, names in _EXTRAS.items() if any(_find_version(name) is None for name in names)]
-    details = tuple(f"{name} {found}" for name in names if (found := _find_version(name)))
+    details = tuple(f"{name} {found}" for name, found in list_versions().items())
     if missing or old:
         wrong = "; ".join((*(f"{name} is not installed" for name in missing), *old))
         return fail(f"Packages do not fit: {wrong}.", 'pip install --upgrade "lakelog[embedded]"', *details)
     without = f", without the extras {', '.join(lacking)}" if lacking else ", with all extras"
     return fine(f"lakelog {lakelog.__version__}{without}.", *details)
+
+
+def list_versions() -> dict[str, str]:
+    """All installed packages that lakelog knows of, by name."""
+    names = (*_NEEDED, *(name for names in _EXTRAS.values() for name in names))
+    return {name: found for name in names if (found := _find_version(name))}
 
 
 def _list_requirements() -> Iterator[tuple[str, str]]:

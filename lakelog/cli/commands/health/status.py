@@ -9,9 +9,10 @@ from lakelog.cli.failures import ExitCode
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 
 
-@click.command(cls=LakelogCommand, example=("lakelog status",))
+@click.command(cls=LakelogCommand, example=("lakelog status", "lakelog status --watch"))
+@click.option("--watch", is_flag=True, help="Show it on a full screen, again every two seconds, until q or Ctrl-C.")
 @pass_invocation
-def status(invocation: Invocation) -> ExitCode:
+def status(invocation: Invocation, watch: bool) -> ExitCode:
     """Show lakelog's health and contents.
 
     Services are the processes that report to the metastore every few seconds. One that stops reporting is silent at
@@ -26,8 +27,15 @@ def status(invocation: Invocation) -> ExitCode:
 
     At the end stands what is wrong now, at most 20 problems of a kind, each with the command that helps.
 
-    The exit code is 5 if lakelog does not serve.
+    With --watch a metastore that goes away is shown as such, and comes back by itself. Where the output is no terminal,
+    --watch prints a line for each look, and with --output json an object.
+
+    The exit code is 5 if lakelog does not serve, but with --watch 0.
     """
+    if watch:
+        from lakelog.cli.commands.health.watching import watch_status
+
+        return watch_status(invocation)
     found = load_status(invocation)
     if invocation.printer.is_json:
         invocation.printer.document(found.record)
