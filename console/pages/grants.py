@@ -43,7 +43,7 @@ def grants(request: PageRequest) -> Page:
     scope, to = request.query.get("scope", "").strip(), request.query.get("to", "").strip()
     own = request.catalog.grants.list()
     parts: dict[str, Any] = {
-        "caller": {
+        "you": {
             "names": sorted(set(own.column("principal").to_pylist())),
             "has_role": has_role(metastore),
             "is_admin": is_admin(metastore),

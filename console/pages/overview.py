@@ -9,7 +9,7 @@ from typing import Any, Final
 from lakelog.format.jobs.overview import Overview
 from lakelog.format.jobs.presence import Liveness, Service
 from lakelog.format.jobs.queue import JobQueue
-from lakelog.health.health import load_health
+from lakelog.health.health import examine
 from lakelog.health.problem import Problem, Severity
 
 from .commit_rate import add_point, find_rate, split_rates
@@ -55,8 +55,7 @@ _PAGES: Final[Mapping[str, str]] = {
 
 def overview(request: PageRequest) -> Page:
     """The overview."""
-    health = load_health(request.catalog)
-    # What went wrong decides which page is shown: sign in, or try again.
+    health = examine(request.catalog)
     found = health.overview or request.catalog.overview()
     points = add_point(request.catalog, found)
     rate, rates = find_rate(points), split_rates(points)

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, Final
 
 import lakelog
-from lakelog.health.health import load_health
+from lakelog.health.health import examine
 
 from .overview import list_services
 from .page import Column, Listing, Page, PageRequest
@@ -21,7 +21,7 @@ VERSIONS: Final = (
 
 def service_settings(request: PageRequest) -> Page:
     """Health and settings."""
-    health = load_health(request.catalog)
+    health = examine(request.catalog)
     found = health.overview or request.catalog.overview()
     metastore, settings = request.catalog.metastore, request.settings
     counts = Counter((each.kind, each.version) for each in health.services or ())
@@ -41,7 +41,7 @@ def service_settings(request: PageRequest) -> Page:
             "max_query_rows": settings.max_query_rows,
             "query_seconds": settings.query_seconds,
         },
-        "caller": {
+        "you": {
             "names": sorted(set(own.column("principal").to_pylist())),
             "reads_everything": has_role(metastore),
             "is_admin": is_admin(metastore),

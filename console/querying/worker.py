@@ -9,12 +9,15 @@ from typing import Final
 
 import pyarrow as pa
 
+from lakelog.client.grpc.metastore import GrpcMetastore
 from lakelog.errors import InternalError, LakelogError
 from lakelog.privacy.redaction import blot_out
 from lakelog.sdk.catalog import Catalog
 from lakelog.sql.query.duckdb_query import QueryLimits, import_duckdb, run_query
+from lakelog.sql.query.query import plan_select
 from lakelog.sql.session import SqlSession
 from lakelog.sql.statements import Query
+from lakelog.storage.objects.stores import LocationStores
 
 from .statement import read_statement
 
@@ -27,7 +30,10 @@ PROCESS_BYTES: Final = 2 << 30
 ANSWER_BYTES: Final = 16 << 20
 """What one page can sensibly show; rows beyond it are left out."""
 
+# What statements need is loaded once, before the processes are forked, also what is otherwise loaded at its first use.
 import_duckdb()
+plan_select("SELECT 1")
+_LOADED: Final = (GrpcMetastore, LocationStores)
 
 
 def work(answers: Connection, catalog: Catalog, text: str, database: str | None, max_rows: int, seconds: float) -> None:

@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "up": "Run lakelog on this machine until Ctrl-C.",
     "demo": "Run a year of real flights through a pipeline, the SDK and Spark.",
     "status": "Show lakelog's health and contents.",
+    "doctor": "Check everything that lakelog needs, each with its remedy.",
     "database": "Make, list and drop databases.",
     "table": "Make, list and describe tables, set their options, roll back and drop them.",
     "insert": "Write the rows of files.",
@@ -56,7 +57,7 @@ _FOLDERS: Final = {
     "up": "up",
     "table": "commands.tables",
     "files": "commands.tables",
-    **dict.fromkeys(("status",), "commands.health"),
+    **dict.fromkeys(("status", "doctor"), "commands.health"),
     **dict.fromkeys(("grant", "revoke", "grants"), "commands.access"),
     **dict.fromkeys(("insert", "delete", "scan", "changes", "tail", "sql"), "commands.rows"),
 }

@@ -31,7 +31,7 @@ class Health:
         services: The services that report; None: as above, or the caller may not see them.
         pipelines: The pipelines whose tables the caller may see; None: the metastore did not answer.
         latency_ms: How long the overview took; None: there was none.
-        problems: What is wrong: first what has failed, then warnings; within these the oldest first.
+        problems: What is wrong: first what has failed, then warnings; within these by kind, the worst first.
     """
 
     overview: Overview | None
@@ -51,15 +51,25 @@ def find_problems(catalog: Catalog) -> list[Problem]:
 
 def load_health(catalog: Catalog) -> Health:
     """What is known now. Nothing is raised, as in `find_problems`."""
-    metastore = catalog.metastore
-    began_s = time.monotonic()
     try:
-        overview = catalog.overview()
-        latency_ms = (time.monotonic() - began_s) * 1000
-        services = _if_allowed(metastore.list_services)
-        pipelines = tuple(metastore.list_pipelines())
+        return examine(catalog)
     except LakelogError as error:
         return Health(None, None, None, None, (_describe_failure(error),))
+
+
+def examine(catalog: Catalog) -> Health:
+    """As `load_health`, but a metastore that does not answer is an error.
+
+    Raises:
+        PermissionDenied: The metastore does not know the caller.
+        Unavailable: It does not answer.
+    """
+    metastore = catalog.metastore
+    began_s = time.monotonic()
+    overview = catalog.overview()
+    latency_ms = (time.monotonic() - began_s) * 1000
+    services = _if_allowed(metastore.list_services)
+    pipelines = tuple(metastore.list_pipelines())
     now_ms = overview.now_ms
     problems = [
         *_find_slowness(latency_ms),

@@ -7,9 +7,9 @@ from typing import Final
 from lakelog.format.jobs.overview import MAX_OVERDUE, Overview
 from lakelog.format.retention.expiry import SnapshotLeaseKind
 
+from ..page import PAGE_ROWS, Column, Listing, Page, PageRequest, table_address
 from .all_consumers import list_consumers
 from .all_logs import list_logs
-from .page import PAGE_ROWS, Column, Listing, Page, PageRequest, table_address
 
 RETAINING: Final = (
     Column("table", "Table", "code"),

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from lakelog.system_tables.metadata.log_status import LogStatus, load_log_status
 
-from .page import Column, Listing, PageRequest, table_address
+from ..page import Column, Listing, PageRequest, table_address
 from .walking import load_each
 
 LOGS: Final = (

@@ -1,0 +1,1 @@
+"""Consumers and logs of all tables."""

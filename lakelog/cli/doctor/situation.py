@@ -1,0 +1,115 @@
+"""What the checks look at: the command's options, and requests that several checks share."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from lakelog.errors import LakelogError, Unavailable
+from lakelog.format.tables.table import TableInfo, TableName
+
+if TYPE_CHECKING:
+    from lakelog.cli.commands.health.serving import ServingState
+    from lakelog.cli.invocation import Invocation
+    from lakelog.format.jobs.presence import Service
+    from lakelog.sdk.catalog import Catalog
+
+NOT_SERVING: Final = "DOCTOR_NOT_SERVING"
+"""The reason of an error of a check that needs a metastore that serves."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class DiskUsage:
+    """A disk.
+
+    Args:
+        total_bytes: Its size.
+        free_bytes: What a user may still write.
+    """
+
+    total_bytes: int
+    free_bytes: int
+
+
+def measure_disk(folder: Path) -> DiskUsage:
+    """Measures the disk of a folder."""
+    usage = shutil.disk_usage(folder)
+    return DiskUsage(usage.total, usage.free)
+
+
+@dataclass
+class Situation:
+    """What the checks look at. Several threads use it.
+
+    Args:
+        invocation: The shared options.
+        environment: The variables of this process.
+        data: The folder of `lakelog up`.
+        database_url: A Postgres to check directly; None: only through the metastore.
+        kafka: Brokers to check, as `host:port` with commas between; None: those of the tables' logs.
+        warehouse: The place to check; None: that of the tables.
+        measure_disk: Measures disks.
+        now_ms: This machine's clock, in milliseconds since the epoch.
+    """
+
+    invocation: Invocation
+    environment: Mapping[str, str]
+    data: Path
+    database_url: str | None = field(default=None, repr=False)
+    kafka: str | None = None
+    warehouse: str | None = None
+    measure_disk: Callable[[Path], DiskUsage] = measure_disk
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+
+    def __post_init__(self) -> None:
+        self._lock = threading.RLock()
+
+    @cached_property
+    def serving(self) -> ServingState:
+        """Whether the metastore serves. The first check that needs it finds out, and the others wait for that."""
+        from lakelog.cli.commands.health.serving import check_serving
+
+        with self._lock:
+            found = self.__dict__.get("serving")
+            if found is None:
+                found = check_serving(self.invocation.address, self.invocation.tls, self.invocation.sign_in)
+            return found
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog, if its metastore serves.
+
+        Raises:
+            Unavailable: It does not; reason `NOT_SERVING`.
+        """
+        if not self.serving.is_serving:
+            raise Unavailable("The metastore does not serve.", reason=NOT_SERVING)
+        with self._lock:
+            return self.invocation.catalog
+
+    @cached_property
+    def services(self) -> list[Service]:
+        """The services that report; raises as a request does."""
+        return self.catalog.metastore.list_services()
+
+    def find_table(self) -> TableInfo | None:
+        """Some table of this catalog; None: the caller sees none."""
+        metastore = self.catalog.metastore
+        for database in sorted(metastore.list_databases(), key=lambda each: each.table_count):
+            if database.table_count:
+                for name in metastore.list_tables(database.name)[:1]:
+                    return metastore.get_table(TableName(database.name, name))
+        return None
+
+
+def is_not_serving(error: LakelogError) -> bool:
+    """Whether a check could not be made because the metastore does not serve."""
+    return error.reason == NOT_SERVING

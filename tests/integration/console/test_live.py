@@ -1,0 +1,124 @@
+"""Open pages update themselves, notice that the metastore is away, and come back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from console.http import callers, live
+from console.http.app import PageRoute
+from console.pages.page import Page, PageRequest
+from console.routes import PAGES
+from lakelog.client.connection.retry import RetryPolicy
+from lakelog.sdk.catalog import Catalog
+from lakelog.testing.proxy import TcpProxy
+from tests.support.running_console import RunningConsole, running_console
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "EVERY_S", 0.05)
+
+
+def count_snapshots(console: RunningConsole) -> int:
+    return int(console.get("/?as=json&part=facts").json["snapshots"])
+
+
+def test_a_commit_changes_the_open_page(console: RunningConsole, catalog: Catalog) -> None:
+    with console.stream("/jobs?table=shop.orders") as stream:
+        before = stream.wait_for("page")
+        assert "<script" in before, "the whole page, of which the script takes the parts"
+        catalog.table("shop.orders").upsert(pa.table({"id": [50], "item": ["new"]}))
+        after = stream.wait_for("page")
+    assert before != after
+
+
+def test_a_page_that_stays_the_same_is_not_sent_again(console: RunningConsole) -> None:
+    with console.stream("/pipelines") as stream:
+        stream.wait_for("page")
+        for _ in range(3):
+            while not (line := stream.response.readline().strip()):
+                continue
+            assert line == b": same"
+
+
+def test_a_metastore_that_is_away_is_said_and_comes_back(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callers, "_RETRIES", RetryPolicy(total_s=0.1))
+    with TcpProxy(int(target.rpartition(":")[2])) as proxy, running_console(proxy.target) as console:
+        with console.stream("/pipelines") as stream:
+            stream.wait_for("page")
+            proxy.refuse()
+            stream.wait_for("away")
+            answer = console.get("/pipelines")
+            assert answer.status == 503
+            assert answer.headers["retry-after"] == "5"
+            assert "The metastore does not answer" in answer.text
+            assert console.get("/pipelines?as=json").json["error"]["kind"] == "Unavailable"
+            proxy.heal()
+            assert "No pipeline" in stream.wait_for("page")
+        assert console.get("/pipelines").status == 200
+
+
+def test_a_stream_ends_after_its_longest_time(console: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "LONGEST_S", 0.3)
+    for _ in range(2):
+        with console.stream("/pipelines") as stream:
+            stream.wait_for("page")
+            assert stream.next() is None, "the browser opens another one"
+    wait_until_unused(console)
+
+
+def wait_until_unused(console: RunningConsole) -> None:
+    deadline_s = time.monotonic() + 10
+    while console.live.count and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    assert console.live.count == 0
+
+
+def test_a_window_that_is_closed_gives_its_place_back(target: str) -> None:
+    with running_console(target, "--max-live-pages", "1") as console:
+        with console.stream("/jobs") as first:
+            first.wait_for("page")
+            with console.stream("/pipelines") as second:
+                assert second.response.status == 204, "204 tells the browser not to try again"
+        wait_until_unused(console)
+        with console.stream("/pipelines") as third:
+            third.wait_for("page")
+
+
+def test_a_token_that_ends_ends_the_stream(console: RunningConsole) -> None:
+    with console.stream("/jobs", "nobody") as stream:
+        assert stream.next() == ("signed-out", "")
+
+
+@pytest.fixture
+def slow() -> Iterator[tuple[PageRoute, threading.Event]]:
+    going_on = threading.Event()
+
+    def show(request: PageRequest) -> Page:
+        assert going_on.wait(20)
+        return Page("listings.html", "Slow", {})
+
+    yield PageRoute("/slow", show), going_on
+    going_on.set()
+
+
+def test_slow_pages_do_not_block_others(target: str, slow: tuple[PageRoute, threading.Event]) -> None:
+    route, going_on = slow
+    with running_console(target, pages=(*PAGES, route)) as console:
+        answers: list[int] = []
+        threads = [threading.Thread(target=lambda: answers.append(console.get("/slow").status)) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        assert console.get("/pipelines").status == 200
+        with console.stream("/pipelines") as stream:
+            stream.wait_for("page")
+        assert not answers
+        going_on.set()
+        for thread in threads:
+            thread.join()
+        assert answers == [200] * 5

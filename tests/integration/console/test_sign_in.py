@@ -1,0 +1,65 @@
+"""Who gets in: tokens in a cookie or in the header, and no way to be led elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.running_console import RunningConsole, token_of
+
+FROM_HERE = {"Sec-Fetch-Site": "same-origin"}
+
+
+def test_a_token_is_tried_and_kept_in_a_cookie(console: RunningConsole) -> None:
+    answer = console.send("POST", "/sign-in?to=/jobs", body={"token": f" {token_of('root')} "}, headers=FROM_HERE)
+    assert answer.status == 303
+    assert answer.headers["location"] == "/jobs"
+    (cookie,) = answer.cookies
+    assert cookie.startswith(f"lakelog_token={token_of('root')};")
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert console.send("GET", "/jobs", cookie=token_of("root")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [
+        ("wrong-token-0123456789", "does not know this token"),
+        ("", "Paste a token"),
+        ("a token with spaces", "visible ASCII"),
+        ("x" * 3801, "browsers keep 3800"),
+        ("x" * 9000, "browsers keep 3800"),
+    ],
+)
+def test_other_tokens_are_refused_and_not_shown(console: RunningConsole, token: str, words: str) -> None:
+    answer = console.send("POST", "/sign-in", body={"token": token}, headers=FROM_HERE)
+    assert answer.status == 401
+    assert words in answer.text
+    assert not answer.cookies
+    assert not token or token not in answer.text
+
+
+def test_pages_lead_to_the_sign_in_and_back(console: RunningConsole) -> None:
+    for cookie in (None, "expired-token-0123456789"):
+        answer = console.send("GET", "/jobs?kind=compact", cookie=cookie)
+        assert (answer.status, answer.headers["location"]) == (303, "/sign-in?to=%2Fjobs%3Fkind%3Dcompact")
+    for form in ("json", "csv"):
+        assert console.send("GET", f"/jobs?as={form}&part=jobs", cookie="expired-token-0123456789").status == 401
+
+
+@pytest.mark.parametrize(
+    "to", ["https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)", "evil", "/a\nb"]
+)
+def test_no_one_is_led_elsewhere(console: RunningConsole, to: str) -> None:
+    from urllib.parse import quote
+
+    answer = console.send(
+        "POST", f"/sign-in?to={quote(to, safe='')}", body={"token": token_of("root")}, headers=FROM_HERE
+    )
+    assert (answer.status, answer.headers["location"]) == (303, "/")
+
+
+def test_signing_out_takes_the_cookie_away(console: RunningConsole) -> None:
+    answer = console.send("POST", "/sign-out", body={}, cookie=token_of("root"), headers=FROM_HERE)
+    assert answer.status == 303
+    assert 'lakelog_token=""' in answer.cookies[0]
+    assert "Max-Age=0" in answer.cookies[0]
