@@ -183,7 +183,7 @@ class Site:
     def html(self, page: Page, request: Request, *, is_live: bool, status: int = 200) -> Response:
         """A page as HTML."""
         message = unquote(request.cookies.get(MESSAGE_COOKIE, ""))
-        address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        address = _address_of(request)
         text = self.rendering.html(
             page,
             caller=TOKEN_COOKIE in request.cookies,
@@ -199,8 +199,7 @@ class Site:
     def explain(self, error: LakelogError, request: Request) -> Response:
         """An error as a page that says what it is and what to do."""
         if error.reason == UNAUTHENTICATED and request.query_params.get("as") not in ("json", "csv"):
-            here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-            return RedirectResponse(f"/sign-in?to={quote(here, safe='')}", HTTPStatus.SEE_OTHER)
+            return RedirectResponse(f"/sign-in?to={quote(_address_of(request), safe='')}", HTTPStatus.SEE_OTHER)
         status = next((code for kind, code in _STATUSES if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
         if error.reason == UNAUTHENTICATED:
             status = HTTPStatus.UNAUTHORIZED
@@ -255,6 +254,11 @@ def make_app(site: Site, pages: Sequence[PageRoute], more: Sequence[Route], host
         exception_handlers={404: not_found, Exception: failed},
     )
     return Security(app, hosts, is_https=site.is_https)
+
+
+def _address_of(request: Request) -> str:
+    """Path and query, in the characters that addresses may have: the server has decoded the path."""
+    return quote(request.url.path) + (f"?{request.url.query}" if request.url.query else "")
 
 
 def _route(site: Site, page: PageRoute) -> Route:
