@@ -97,3 +97,12 @@ def test_our_services_are_found_by_their_relative_imports(installed: Path, tmp_p
         helped = run(installed, "-m", *words, "--help", folder=tmp_path)
         assert helped.returncode == 0, helped.stderr
         assert "usage" in helped.stdout.lower()
+
+
+@pytest.mark.slow
+def test_an_example_runs_from_the_wheel(installed: Path, tmp_path: Path) -> None:
+    """One file of `examples/` and the wheel are all that a user needs."""
+    example = shutil.copy(ROOT / "examples/quickstart/quickstart.py", tmp_path)
+    done = run(installed, str(example), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("Done.\n")
