@@ -14,10 +14,14 @@ PRODUCT = ("lakelog", "metastore", "compactor", "reader", "writer", "console")
 
 USES = {
     "lakelog/clock.py": "the clock itself",
+    "lakelog/cli/bundle/writing.py": "says when it was made",
+    "lakelog/cli/commands/health/watching.py": "shows the time of day",
     "lakelog/cli/commands/jobs.py": "shows ages",
     "lakelog/cli/commands/log.py": "shows ages",
     "lakelog/cli/commands/pipelines.py": "shows ages",
     "lakelog/cli/commands/health/status_record.py": "shows ages",
+    "lakelog/cli/completion/name_cache.py": "compared with a time in a file of another process",
+    "lakelog/cli/doctor/situation.py": "compared with the clock of the metastore's database",
     "lakelog/cli/up/up.py": "shows ages",
     "lakelog/cli/commands/rows/insert.py": "part of a name",
     "lakelog/demo/freshness.py": "stands in rows, beside times of commits",

@@ -12,7 +12,6 @@ from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.output.row_output import RowPrinter, print_table
 from lakelog.cli.output.text import parse_time
 from lakelog.errors import InvalidArgument
-from lakelog.reads.scan import track_reading
 
 TABLE_LIMIT: Final = 20
 """The rows that people see unless they request more; programs get all."""
@@ -55,6 +54,9 @@ def scan(
     Programs get all rows while they are read: with --output json or jsonl an object on each line, with csv a line, with
     yaml the elements of a list.
     """
+    # Not at the top: the help needs none of it.
+    from lakelog.reads.scan import track_reading
+
     states = {"--snapshot": snapshot, "--timestamp": timestamp, "--tag": tag}
     given = [name for name, value in states.items() if value is not None]
     if len(given) > 1:
