@@ -15,6 +15,7 @@ PRODUCT = ("lakelog", "metastore", "compactor", "reader", "writer", "console")
 USES = {
     "lakelog/clock.py": "the clock itself",
     "lakelog/cli/commands/jobs.py": "shows ages",
+    "lakelog/cli/completion/name_cache.py": "ages of names that another process has kept",
     "lakelog/cli/commands/log.py": "shows ages",
     "lakelog/cli/commands/pipelines.py": "shows ages",
     "lakelog/cli/commands/status.py": "shows ages",

@@ -12,7 +12,6 @@ from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.output.row_output import RowPrinter, print_table
 from lakelog.cli.output.text import parse_time
 from lakelog.errors import InvalidArgument
-from lakelog.reads.scan import track_reading
 
 TABLE_LIMIT: Final = 20
 """The rows that people see unless they request more; programs get all."""
@@ -80,6 +79,9 @@ def scan(
     if printer.is_json:
         output = RowPrinter(printer)
         output.begin(rows.schema)
+        # Not above: the help needs no reads.
+        from lakelog.reads.scan import track_reading
+
         # On a terminal the rows themselves show how far it is.
         with nullcontext() if printer.is_terminal else track_reading(name, rows.files, shown_limit or None) as work:
             for batch in rows.to_batches():
