@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from contextlib import suppress
 from typing import Final
 
 from lakelog.cli.output.documents import to_json_line, to_yaml
@@ -81,5 +82,8 @@ def describe_error(error: LakelogError, output: OutputFormat) -> str:
         "metadata": dict(error.metadata),
         "exit_code": int(exit_code_of(error)),
     }
-    text = f"---\n{to_yaml(record)}" if output is OutputFormat.YAML else to_json_line(record)
-    return blot_out(text.rstrip("\n"))
+    if output is OutputFormat.YAML:
+        # Without the package JSON takes its place, which YAML contains: the error may be that it is missing.
+        with suppress(ImportError):
+            return blot_out(f"---\n{to_yaml(record)}".rstrip("\n"))
+    return blot_out(to_json_line(record).rstrip("\n"))

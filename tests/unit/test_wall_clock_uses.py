@@ -17,6 +17,7 @@ USES = {
     "lakelog/cli/bundle/writing.py": "says when it was made",
     "lakelog/cli/commands/health/watching.py": "shows the time of day",
     "lakelog/cli/commands/jobs.py": "shows ages",
+    "lakelog/cli/completion/name_cache.py": "ages of names that another process has kept",
     "lakelog/cli/commands/log.py": "shows ages",
     "lakelog/cli/commands/pipelines.py": "shows ages",
     "lakelog/cli/commands/health/status_record.py": "shows ages",

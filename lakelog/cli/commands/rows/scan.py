@@ -82,6 +82,9 @@ def scan(
     if printer.is_json:
         output = RowPrinter(printer)
         output.begin(rows.schema)
+        # Not above: the help needs no reads.
+        from lakelog.reads.scan import track_reading
+
         # On a terminal the rows themselves show how far it is.
         with nullcontext() if printer.is_terminal else track_reading(name, rows.files, shown_limit or None) as work:
             for batch in rows.to_batches():
