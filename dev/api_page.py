@@ -92,6 +92,7 @@ def render_page() -> str:
     )
     parts.append("\n## lakelog.testing\n")
     parts.append(_render_function("lakelog.testing.embedded_stack", testing.embedded_stack, level=3))
+    parts.append(_render_function("lakelog.request_id", lakelog.request_id, level=2))
     parts.append(
         "\n## Errors\n\nIn `lakelog.errors`; each is a `LakelogError` with `message`, `reason` and `metadata`.\n\n"
     )
