@@ -103,6 +103,7 @@ def render_page() -> str:
     parts.append("\n## lakelog.testing\n")
     parts.extend(_render_function(f"lakelog.testing.{each.__name__}", each, level=3) for each in _FOR_TESTS)
     parts.append(_render_class(testing.Sandbox, level=3))
+    parts.append(_render_function("lakelog.request_id", lakelog.request_id, level=2))
     parts.append(
         "\n## Errors\n\nIn `lakelog.errors`; each is a `LakelogError` with `message`, `reason` and `metadata`.\n\n"
     )

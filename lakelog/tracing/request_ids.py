@@ -22,10 +22,7 @@ current: Final[ContextVar[str]] = ContextVar("request_id", default="")
 def request_id(given: str = "") -> Iterator[str]:
     """Gives all calls in a `with` block one id, by which logs of services and errors can be found.
 
-    ```
-    with lakelog.request_id("nightly-2026-11-27") as request:
-        orders.append(rows)
-    ```
+    For instance `with lakelog.request_id("nightly-2026-11-27"): orders.append(rows)`.
 
     Args:
         given: 1 to 64 of `A-Z a-z 0-9 _ . : -`; empty: the id of an outer block or, if there is none, a new one.
