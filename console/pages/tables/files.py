@@ -16,7 +16,7 @@ from ..page import PAGE_ROWS, Column, Listing, Page, PageRequest, table_address
 from .first import find_newest
 from .numbers import Number, NumberField, read_number
 from .opened import open_table, table_page
-from .partitions import list_partitions, to_condition, to_words
+from .partitions import PLACE, list_partitions, to_condition, to_words
 from .pictures import draw
 from .rows import to_rows
 
@@ -116,7 +116,8 @@ def files(request: PageRequest) -> Page:
                     if found.num_rows
                     else None
                 )
-    if table.partition_by and total:
+    # The sums of a million files take a second.
+    if table.partition_by and total and (total <= MOST_BY_ITSELF or request.query.keys() & {"partitions", PLACE}):
         parts["partitions"] = list_partitions(request, table)
     return table_page(
         opened,
@@ -128,6 +129,7 @@ def files(request: PageRequest) -> Page:
         picture=picture,
         is_shown=is_shown,
         example=_make_example(table),
+        has_partitions=bool(table.partition_by and total),
     )
 
 

@@ -16,6 +16,9 @@ from lakelog.system_tables.metadata.encoded import decode_partitions
 
 from ..page import PAGE_ROWS, Column, Listing, PageRequest, table_address
 
+PLACE: Final = "partitions_after"
+"""The parameter with the partition after which the list goes on."""
+
 _PARTITIONS: Final = (
     Column("partition", "Partition", "code"),
     Column("files", "Files", "count"),
@@ -87,6 +90,6 @@ def _to_literal(value: Any) -> str | None:
 
 def _read_place(request: PageRequest) -> bytes | None:
     try:
-        return bytes.fromhex(request.query.get("partitions_after", "")) or None
+        return bytes.fromhex(request.query.get(PLACE, "")) or None
     except ValueError:
         return None
