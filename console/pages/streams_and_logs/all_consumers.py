@@ -30,9 +30,8 @@ CONSUMERS: Final = (
 _MAX_COUNTED: Final = 1000
 """Snapshots that are counted for the lag of one consumer."""
 
-_TABLES_AT_ONCE: Final = 50
-_MAX_TABLES: Final = 300
-"""Tables that one page asks for consumers."""
+_TABLES: Final = 50
+"""Tables that one page asks for consumers, with two requests each: an open page asks again every few seconds."""
 
 
 @dataclass(frozen=True)
@@ -49,25 +48,26 @@ def list_consumers(request: PageRequest, now_ms: int) -> Listing:
         now_ms: The metastore's clock.
     """
     metastore, after = request.catalog.metastore, request.query.get("after", "")
-    names = list_table_names(metastore, after)
-    found: list[_OfTable] = []
-    examined, last, is_more = 0, "", True
-    while is_more and examined < _MAX_TABLES and sum(len(each.consumers) for each in found) < PAGE_ROWS:
-        chunk = list(islice(names, _TABLES_AT_ONCE))
-        is_more = len(chunk) == _TABLES_AT_ONCE
-        examined += len(chunk)
-        last = str(chunk[-1]) if chunk else last
-        found += [each for each in load_each(lambda name: _load_consumers(metastore, name), chunk) if each is not None]
-    pairs = [(each.info, consumer) for each in found for consumer in each.consumers]
+    names = list(islice(list_table_names(metastore, after), _TABLES + 1))
+    is_more, examined = len(names) > _TABLES, names[:_TABLES]
+    found = [each for each in load_each(lambda name: _load_consumers(metastore, name), examined) if each is not None]
+    pairs: list[tuple[TableInfo, Consumer]] = []
+    last = str(examined[-1]) if examined else after
+    for each in found:
+        if pairs and len(pairs) + len(each.consumers) > PAGE_ROWS:
+            # Tables are shown whole, but for one that has more consumers than a page has rows.
+            last, is_more = str(pairs[-1][0].name), True
+            break
+        pairs += [(each.info, consumer) for consumer in each.consumers[:PAGE_ROWS]]
     lags = load_each(lambda pair: _load_lag(metastore, *pair), pairs)
     rows = [_show_consumer(*pair, lag, now_ms) for pair, lag in zip(pairs, lags, strict=True) if lag is not None]
-    empty = f"The {examined} tables after {after} have no consumers." if after else "No table has consumers."
+    empty = f"The {len(examined)} tables after {after} have no consumers." if after else "No table has consumers."
     return Listing(
         "consumers",
         "Consumers by table",
         CONSUMERS,
         rows,
-        f"None of the first {examined} tables has consumers." if is_more and not after else empty,
+        f"None of the first {len(examined)} tables has consumers." if is_more and not after else empty,
         next_query=request.with_query(after=last) if is_more else None,
     )
 
