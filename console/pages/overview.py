@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 from lakelog.format.jobs.overview import Overview
 from lakelog.format.jobs.presence import Liveness, Service
@@ -95,7 +96,7 @@ def to_facts(found: Overview, rate: float | None) -> dict[str, Any]:
 def _show_problem(problem: Problem) -> dict[str, Any]:
     links = {"summary": _PAGES.get(problem.kind, "/")}
     if problem.kind == "pipeline" and problem.concerns:
-        links["summary"] = f"/pipelines#{problem.concerns}"
+        links["summary"] = f"/pipelines/{quote(problem.concerns, safe='')}"
     if problem.table:
         links["table"] = table_address(problem.table)
     return {
