@@ -7,13 +7,13 @@ from typing import Final
 from .http.app import PageRoute
 from .pages.tables.files import file, files
 from .pages.tables.first import table
-from .pages.tables.history import history
 from .pages.tables.jobs import jobs
-from .pages.tables.log import log
 from .pages.tables.names import databases, search, tables
-from .pages.tables.snapshot import snapshot
-from .pages.tables.snapshots import snapshots
+from .pages.tables.past.history import history
+from .pages.tables.past.snapshot import snapshot
+from .pages.tables.past.snapshots import snapshots
 from .pages.tables.streams import streams
+from .pages.tables.topic.log import log
 
 _TABLE: Final = "/tables/{database}/{table}"
 

@@ -23,7 +23,7 @@ from console.pages.tables.files import files
 from console.pages.tables.first import table
 from console.pages.tables.jobs import jobs
 from console.pages.tables.names import tables
-from console.pages.tables.snapshots import snapshots
+from console.pages.tables.past.snapshots import snapshots
 from console.pages.tables.streams import streams
 from lakelog.clock import SystemClock
 from lakelog.embedded.postgres import EmbeddedPostgres
@@ -48,7 +48,7 @@ _PAGES: Final[tuple[tuple[str, PageFunction, dict[str, str], float | None], ...]
     ("files, not asked for", files, {}, _TABLE_MS),
     ("files of a partition", files, {"where": "partition.day = 5"}, _TABLE_MS),
     ("streams", streams, {}, _TABLE_MS),
-    ("jobs", jobs, {}, None),
+    ("jobs", jobs, {}, _TABLE_MS),
 )
 
 

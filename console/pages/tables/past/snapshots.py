@@ -7,13 +7,13 @@ from typing import Any, Final
 from lakelog.pictures.timeline import draw_timeline, load_timeline
 from lakelog.sdk.tables.table import Table
 
-from ..page import PAGE_ROWS, Column, Listing, Page, PageRequest, table_address
+from ...page import PAGE_ROWS, Column, Listing, Page, PageRequest, table_address
+from ..numbers import Number, read_number
+from ..opened import Opened, open_table, table_page
+from ..pictures import draw
+from ..rows import to_rows
 from .comparison import compare
 from .found_snapshots import SNAPSHOT
-from .numbers import Number, read_number
-from .opened import Opened, open_table, table_page
-from .pictures import draw
-from .rows import to_rows
 
 _SNAPSHOTS: Final = (
     Column("id", "Snapshot", "count"),

@@ -8,11 +8,11 @@ from typing import Any, Final
 from lakelog.errors import NotFound
 from lakelog.sdk.tables.table import Table
 
-from ..page import PAGE_ROWS, Column, Listing, Page, PageRequest, table_address
-from .first import COLUMNS
-from .numbers import NumberField, read_number
-from .opened import open_table, table_page
-from .rows import to_rows
+from ...page import PAGE_ROWS, Column, Listing, Page, PageRequest, table_address
+from ..first import COLUMNS
+from ..numbers import NumberField, read_number
+from ..opened import open_table, table_page
+from ..rows import to_rows
 from .schema_changes import Columns, list_changes, say_changes
 
 _VERSIONS: Final = (

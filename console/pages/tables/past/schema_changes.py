@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ..page import Column, Listing
+from ...page import Column, Listing
 
 Columns = Sequence[Mapping[str, Any]]
 """The rows of one version in `$schemas`."""

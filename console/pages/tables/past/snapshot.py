@@ -7,12 +7,12 @@ from typing import Any, Final
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit.writer_names import is_of_job, is_one_time
 
-from ..page import Column, Listing, Page, PageRequest, table_address
+from ...page import Column, Listing, Page, PageRequest, table_address
+from ..numbers import read_number
+from ..opened import open_table, table_page
+from ..rows import cut, to_rows
 from .comparison import list_differences
 from .found_snapshots import SNAPSHOT, find_snapshot, load_snapshots
-from .numbers import read_number
-from .opened import open_table, table_page
-from .rows import cut, to_rows
 
 _PROPERTIES: Final = (Column("key", "Property", "code"), Column("value", "Value", "code"))
 _OFFSETS: Final = (Column("partition", "Partition of the topic", "count"), Column("offset", "Next offset", "count"))

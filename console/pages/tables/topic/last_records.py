@@ -10,8 +10,8 @@ from lakelog.log.records import FetchedRecords
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 
-from ..page import Column, Listing
-from .rows import LONGEST_VALUE
+from ...page import Column, Listing
+from ..rows import LONGEST_VALUE
 
 _MOST: Final = 20
 """Records that are shown: the newest of all partitions."""

@@ -7,11 +7,11 @@ from typing import Any, Final
 from lakelog.errors import LakelogError, NotFound
 from lakelog.pictures.path import draw_path, load_path
 
-from ..page import Column, Listing, Page, PageRequest
+from ...page import Column, Listing, Page, PageRequest
+from ..opened import open_table, table_page
+from ..pictures import draw
+from ..rows import to_rows
 from .last_records import read_last_records
-from .opened import open_table, table_page
-from .pictures import draw
-from .rows import to_rows
 
 _PARTITIONS: Final = (
     Column("partition", "Partition", "count"),

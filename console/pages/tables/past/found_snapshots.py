@@ -7,9 +7,9 @@ from typing import Any, Final
 from lakelog.errors import NotFound, SnapshotExpired
 from lakelog.sdk.tables.table import Table
 
-from ..page import PageRequest
-from .numbers import NumberField
-from .rows import to_rows
+from ...page import PageRequest
+from ..numbers import NumberField
+from ..rows import to_rows
 
 SNAPSHOT: Final = NumberField("snapshot_id", "snapshot", 1)
 

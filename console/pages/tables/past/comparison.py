@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from lakelog.sdk.tables.table import Table
 
-from ..page import PAGE_ROWS, Column, Listing, PageRequest
+from ...page import PAGE_ROWS, Column, Listing, PageRequest
+from ..rows import to_rows
 from .found_snapshots import find_snapshot, load_snapshots
 from .history import load_versions
-from .rows import to_rows
 from .schema_changes import list_changes
 
 MOST_FILES: Final = 20_000

@@ -1,0 +1,1 @@
+"""The snapshots and schemas that a table had."""

@@ -1,0 +1,1 @@
+"""The external log of a table."""
