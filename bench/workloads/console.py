@@ -23,7 +23,7 @@ from console.pages.tables.files import files
 from console.pages.tables.first import table
 from console.pages.tables.jobs import jobs
 from console.pages.tables.names import tables
-from console.pages.tables.snapshots import snapshots
+from console.pages.tables.snapshots.snapshots import snapshots
 from console.pages.tables.streams import streams
 from lakelog.clock import SystemClock
 from lakelog.embedded.postgres import EmbeddedPostgres

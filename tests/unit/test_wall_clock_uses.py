@@ -21,7 +21,6 @@ USES = {
     "lakelog/cli/commands/log.py": "shows ages",
     "lakelog/cli/commands/pipelines.py": "shows ages",
     "lakelog/cli/commands/health/status_record.py": "shows ages",
-    "lakelog/cli/completion/name_cache.py": "compared with a time in a file of another process",
     "lakelog/cli/doctor/situation.py": "compared with the clock of the metastore's database",
     "lakelog/cli/up/up.py": "shows ages",
     "lakelog/cli/commands/rows/insert.py": "part of a name",

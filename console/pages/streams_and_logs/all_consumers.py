@@ -12,7 +12,7 @@ from lakelog.format.retention.consumer import SERVED_BY, Consumer
 from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
 from lakelog.format.tables.table import TableInfo, TableName
 
-from ..page import Column, Listing, PageRequest, table_address
+from ..page import PAGE_ROWS, Column, Listing, PageRequest, table_address
 from .walking import list_table_names, load_each
 
 CONSUMERS: Final = (

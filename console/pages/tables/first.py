@@ -10,6 +10,7 @@ from lakelog.privacy.redaction import blot_out_forms
 from lakelog.sdk.tables.table import Table
 from lakelog.system_tables.metadata.definition import describe_columns
 
+from ..actions.offered import offer_on_table
 from ..page import Column, Listing, Page, PageRequest, table_address
 from .opened import open_table, table_page
 from .options import list_defaults, list_set_options
@@ -52,6 +53,7 @@ def table(request: PageRequest) -> Page:
         parts,
         is_live=not sample.is_asked,
         sample=sample,
+        offers=offer_on_table(request, found.info),
         newest=newest,
         newest_address=table_address(found.name, f"snapshots/{found.info.latest_snapshot_id}"),
     )

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 from lakelog.errors import InvalidArgument
 from lakelog.format.commit.writer_names import is_of_job, is_one_time
+from lakelog.format.tables.table import TableInfo
 
+from ...actions.offered import Offer, action_address, is_offered
 from ...page import Column, Listing, Page, PageRequest, table_address
 from ..numbers import read_number
 from ..opened import open_table, table_page
@@ -61,9 +63,19 @@ def snapshot(request: PageRequest) -> Page:
         parts,
         title=f"snapshot {wanted.value}",
         is_live=False,
+        offers=_offer(request, table.info, wanted.value),
         about_writer=say_writer(row["writer"]),
         before=None if before is None else wanted.value - 1,
         base=table_address(table.name, "snapshots"),
+    )
+
+
+def _offer(request: PageRequest, info: TableInfo, snapshot_id: int) -> tuple[Offer, ...]:
+    if not is_offered(request, info):
+        return ()
+    return (
+        Offer("Tag it …", action_address(info, "tag", snapshot=snapshot_id)),
+        Offer("Roll back to it …", action_address(info, "roll-back", to=snapshot_id)),
     )
 
 
