@@ -7,6 +7,7 @@ from typing import Any, Final
 from lakelog.pictures.history import History, load_history, measure_lag
 from lakelog.sdk.tables.table import Table
 
+from ..actions.offered import action_address, is_offered
 from ..page import PAGE_ROWS, Column, Listing, Page, PageRequest, table_address
 from .opened import open_table, table_page
 from .rows import to_rows
@@ -71,6 +72,9 @@ def _list_consumers(request: PageRequest, table: Table) -> Listing:
     found = to_rows(table.system_table("consumers").to_arrow())
     history = load_history(table) if found else History((), 0, 0)
     rows = [_describe(row, history, request.now_ms, table) for row in found]
+    if is_offered(request, table.info):
+        for row in rows:
+            row["_links"]["id"] = action_address(table.info, "reset-consumer", consumer=row["id"])
     rows.sort(key=lambda row: (-(row["snapshots_behind"] or 0), row["id"]))
     note = f"The {PAGE_ROWS} that are furthest behind, of {len(rows):,}." if len(rows) > PAGE_ROWS else ""
     return Listing(

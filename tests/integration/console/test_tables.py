@@ -12,8 +12,9 @@ import pytest
 
 from console.pages.tables import files as file_pages
 from console.pages.tables import names as name_pages
-from console.pages.tables import sample, snapshots
+from console.pages.tables import sample
 from console.pages.tables.jobs import measure_amplification
+from console.pages.tables.snapshots import snapshots
 from lakelog import AddColumn, RenameColumn
 from lakelog.errors import Unavailable
 from lakelog.sdk.tables.table import Table

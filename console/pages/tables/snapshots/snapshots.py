@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from lakelog.pictures.timeline import draw_timeline, load_timeline
 from lakelog.sdk.tables.table import Table
 
+from ...actions.offered import action_address, is_offered
 from ...page import PAGE_ROWS, Column, Listing, Page, PageRequest, table_address
 from ..numbers import Number, read_number
 from ..opened import Opened, open_table, table_page
@@ -69,7 +71,7 @@ def _list(request: PageRequest, opened: Opened, before: Number, after: Number) -
             request, table, until.value or latest.snapshot_id + 1, latest.earliest_snapshot_id, tags
         ),
         "tags": Listing(
-            "tags", "Tags", _TAGS, _link(table, tags[:PAGE_ROWS]), "No snapshot has a name.", note=_more(tags)
+            "tags", "Tags", _TAGS, _link(request, table, tags[:PAGE_ROWS]), "No snapshot has a name.", note=_more(tags)
         ),
     }
     picture = draw(lambda: load_timeline(table), draw_timeline) if latest.snapshot_id and until.value is None else None
@@ -119,10 +121,14 @@ def _list_snapshots(
     return Listing("snapshots", "Snapshots", _SNAPSHOTS, rows, empty, next_query)
 
 
-def _link(table: Table, tags: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {**tag, "_links": {"snapshot_id": table_address(table.name, f"snapshots/{tag['snapshot_id']}")}} for tag in tags
-    ]
+def _link(request: PageRequest, table: Table, tags: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    offered = is_offered(request, table.info)
+
+    def links(tag: Mapping[str, Any]) -> dict[str, str]:
+        found = {"snapshot_id": table_address(table.name, f"snapshots/{tag['snapshot_id']}")}
+        return found | ({"name": action_address(table.info, "delete-tag", tag=tag["name"])} if offered else {})
+
+    return [{**tag, "_links": links(tag)} for tag in tags]
 
 
 def _more(tags: list[dict[str, Any]]) -> str:
