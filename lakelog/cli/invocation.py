@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from click.core import ParameterSource
 from lakelog.cli.input.names import CompletedText
 from lakelog.cli.interrupts import silent_interrupts
 from lakelog.cli.output.output_format import OutputFormat
-from lakelog.cli.output.terminal import is_terminal
 from lakelog.privacy.redaction import remember_secret
 
 if TYPE_CHECKING:
@@ -133,7 +131,7 @@ class Invocation:
 
     def progress(self) -> AbstractContextManager[None]:
         """Shows how far long calls of the block are, if a person watches the standard error."""
-        if not is_terminal(sys.stderr) or not self.printer.shows_progress:
+        if not self.printer.shows_progress:
             return nullcontext()
         # Not above: most calls are not watched, or end before anything is shown.
         from lakelog.progress.terminal import show_on

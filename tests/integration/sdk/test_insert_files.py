@@ -21,6 +21,7 @@ from lakelog.cli.input.source_paths import SourceFile
 from lakelog.cli.invocation import Invocation
 from lakelog.cli.output.printer import Printer
 from lakelog.cli.output.text import format_bytes
+from lakelog.progress import tracking
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 
@@ -299,6 +300,8 @@ def test_progress_is_shown_at_a_terminal_only(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "150")
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setattr(tracking, "DELAY_S", 0)
     err = Terminal() if at_terminal else io.StringIO()
     invocation = Invocation(open_catalog=lambda _: catalog, make_printer=lambda o: Printer(o, io.StringIO(), err))
     invocation.close = lambda: None  # type: ignore[method-assign]

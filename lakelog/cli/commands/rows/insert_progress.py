@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -51,4 +52,5 @@ class InsertProgress:
         if self._work is not None:
             self._work.done = self._done_bytes + bytes_read
             number = min(self._files + 1, self._file_count)
-            self._work.detail = f"{self._rows:,} rows, file {number} of {self._file_count}"
+            rate = self._rows / max(time.monotonic() - self._work.began_s, 0.001)
+            self._work.detail = f"{self._rows:,} rows, {rate:,.0f} rows/s, file {number}/{self._file_count}"
