@@ -1,4 +1,4 @@
-"""A lakelog with data, a writer that goes on, and a browser; one of each for the whole folder."""
+"""A lakelog with data, a writer that goes on, and a browser; one of each for a module."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from tests.support.forked_stack import ForkedStack, forked_stack
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202e{{7*7}}"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with chromium() as found:
         yield found
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedStack]:
     folder: Path = tmp_path_factory.mktemp("console")
     with forked_stack(folder, services=("metastore", "compactor", "console")) as running:
         yield running
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def catalog(stack: ForkedStack) -> Iterator[Catalog]:
     with closing(lakelog.connect(stack.target)) as found:
         fill(found)
         yield found
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def writer(catalog: Catalog) -> Iterator[None]:
     """Commits all the time, as a real table's writers do."""
     ending = threading.Event()

@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.e2e)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def observed(kafka_broker: str) -> Iterator[Observed]:
     with running_collector() as (collector, url), tempfile.TemporaryDirectory(prefix="ll-seen-") as folder:
         traces = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_BSP_SCHEDULE_DELAY": "100"}

@@ -10,7 +10,7 @@ import lakelog
 from tests.support.forked_stack import ForkedStack
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def running() -> Iterator[ForkedStack]:
     """A metastore and a reader service as processes; tests kill and pause the first, and start it again."""
     with (
