@@ -24,7 +24,7 @@ START_S: Final = 30.0
 """The first statement waits until the libraries are loaded."""
 
 _processes: Final = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["console.querying.worker"])
+_processes.set_forkserver_preload([f"{__package__}.worker"])
 _places: Final = threading.BoundedSemaphore(AT_ONCE)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlencode
 
+import structlog
 from prometheus_client import CollectorRegistry
 
 from console.config import parse_config
@@ -17,7 +18,6 @@ from console.wiring import make_console, make_site
 from lakelog.client.connection.tokens import Token
 from lakelog.clock import SystemClock
 from lakelog.sdk.catalog import Catalog
-from lakelog.serving.logging_setup import set_up_logging
 
 _ORIGIN = "http://localhost"
 
@@ -41,7 +41,7 @@ class Console:
 
     def __init__(self, connect: Callable[[Token | None], Catalog], *arguments: str) -> None:
         config = parse_config(["serve", "--insecure-dev", "--target", "localhost:7450", *arguments], {})
-        site = make_site(config, CollectorRegistry(), set_up_logging("error", service="console"))
+        site = make_site(config, CollectorRegistry(), structlog.wrap_logger(structlog.ReturnLogger()))
         site.callers = Callers(connect, None, SystemClock())
         self._app, self.live = make_console(site, config)
 

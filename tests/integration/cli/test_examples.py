@@ -20,6 +20,7 @@ OTHERWISE = {
     "lakelog table compact shop.orders": ExitCode.UNAVAILABLE,
     "lakelog table restore": ExitCode.NOT_FOUND,
     "lakelog tags create shop.orders release-1": ExitCode.CONFLICT,
+    "lakelog doctor --kafka": ExitCode.FAILED,
     "lakelog pipelines forget": ExitCode.NOT_FOUND,
     "lakelog log status shop": ExitCode.NOT_FOUND,
     "lakelog log status": ExitCode.FINE,
