@@ -245,7 +245,6 @@ assert_type(ids(iter(stream)), list[int])
 """
 WRONG = """
 import lakelog
-from lakelog.embedded.ports import free_port
 
 catalog = lakelog.connect(7450)
 catalog.table("shop.orders").append([{"id": 1}], writers="w")
