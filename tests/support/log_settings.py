@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 import structlog
 
+from metastore.server import audit
+
 
 @contextmanager
 def kept_log_settings() -> Iterator[None]:
@@ -26,8 +28,14 @@ def kept_log_settings() -> Iterator[None]:
         for name in _find_levels():
             logging.getLogger(name).setLevel(levels.get(name, logging.NOTSET))
         structlog.reset_defaults()
+        forget_first_use()
         if configuration is not None:
             structlog.configure(**configuration)
+
+
+def forget_first_use() -> None:
+    """Lets the loggers of modules follow the settings again: each keeps those that it was first used with."""
+    vars(audit.log).pop("bind", None)
 
 
 def _find_levels() -> dict[str, int]:

@@ -20,6 +20,7 @@ import lakelog
 from lakelog.cli.app import run
 from metastore.jobs.due_work import WorkPlanner
 from metastore.use_cases import UseCases
+from tests.support.log_settings import forget_first_use
 from tests.support.metastore.serving import serving
 
 HOSTILE = "a,\"b\"\nc\r\x1b[31m\u2028 - : {x} \u202eé 'q' #1"
@@ -69,6 +70,7 @@ class Lake:
 def open_lake(folder: Path) -> Iterator[Lake]:
     """Serves a metastore in memory for the length of the block, with the tables that examples of the help name."""
     # The metastore's log would stand in the output of the command, which runs in the same process.
+    forget_first_use()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
         with _serving(folder) as lake:

@@ -213,7 +213,6 @@ from collections.abc import Iterator
 from typing import assert_type
 
 import lakelog
-from lakelog.embedded.ports import free_port
 from lakelog import {names}
 from lakelog.errors import CommitConflict as Conflict, NotFound
 
