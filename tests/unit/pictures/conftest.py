@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from compactor.compactions.compactions import CompactionJobExecutor
 from compactor.executor import Control
@@ -12,7 +13,6 @@ from compactor.metrics import Metrics
 from lakelog.clock import SystemClock
 from lakelog.format.jobs.job import COMPACT
 from lakelog.sdk.catalog import Catalog
-from lakelog.serving.logging_setup import set_up_logging
 from lakelog.storage.objects.stores import LocationStores
 from metastore.memory import MemoryStore
 from metastore.store.transaction import Store
@@ -42,7 +42,9 @@ def catalog(metastore: InProcessMetastore) -> Catalog:
 @pytest.fixture
 def compact(metastore: InProcessMetastore) -> Callable[[], None]:
     """Does all compactions that are due, and those that they make due."""
-    executor = CompactionJobExecutor(metastore, LocationStores(), SystemClock(), Metrics(), set_up_logging("warning"))
+    executor = CompactionJobExecutor(
+        metastore, LocationStores(), SystemClock(), Metrics(), structlog.wrap_logger(structlog.ReturnLogger())
+    )
     control = Control(threading.Event())
 
     def work() -> None:
