@@ -33,7 +33,7 @@ class Context:
         open_log: Opens the log of a table.
         reader: The reader services for subscriptions. Without targets there are none, but its TLS files and token serve
             one that is named.
-        ready_watches: Subscriptions wait by these, and whoever reads drives them; None: each has a thread that waits.
+        ready_watches: Subscriptions wait by these, and their readers drive them; None: each has a thread that waits.
     """
 
     metastore: Metastore

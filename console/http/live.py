@@ -3,7 +3,7 @@
 The browser asks for its own address at `/live?page=ADDRESS`. The server makes the page again every few seconds, and
 sends it if it differs; the script replaces the sections that differ. Callers that look at the same page share the
 work. So a console costs the metastore a page every few seconds for each page that somebody looks at, and nothing
-when nobody looks: the script closes the stream of a hidden window.
+when no one looks: the script closes the stream of a hidden window.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def sign_in_routes(site: Site) -> list[Route]:
 
 
 def local_address(address: str) -> str:
-    """The address if it is one of this console, else the first page. Pure: nobody is led elsewhere by a link."""
+    """The address if it is one of this console, else the first page. Pure: no link leads elsewhere."""
     is_local = address.startswith("/") and not address.startswith("//") and "\\" not in address
     return address if is_local and address.isprintable() else "/"
 

@@ -7,7 +7,7 @@
 #
 # | producer | who makes the changelog |
 # |---|---|
-# | `none` | nobody: each reader looks up the rows that were there before |
+# | `none` | no one: each reader looks up the rows that were there before |
 # | `input` | the writer stores every record as it came |
 # | `lookup` | the writer looks up the old rows, before it commits |
 # | `full-compaction` | a compactor, with each full compaction of a bucket |

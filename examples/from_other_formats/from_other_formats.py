@@ -235,7 +235,7 @@ check("it has the rows of the snapshot", prices, {"tea": "4.00", "cup": "8.00", 
 # ## 3. A Paimon table with a primary key
 #
 # Paimon's files hold *records*, several of a key: each with `_SEQUENCE_NUMBER` and `_VALUE_KIND` (0 `+I`, 1 `-U`,
-# 2 `+U`, 3 `-D`). A read merges them. We make one with a compaction behind it:
+# 2 `+U`, 3 `-D`). A read merges them. We make one with a compaction after it:
 #
 # 1. `data-1` and `data-2` at level 0; a compaction put them together as `data-3` at level 5. The old files are still
 #    there, for older snapshots.

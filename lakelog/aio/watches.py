@@ -5,7 +5,7 @@ of others: whatever ends it, all readers look themselves, each gets its own erro
 
 Invariants:
 
-1. A reader is told that there may be more after the place of its tables in the watch was fixed. So it lists all
+1. A reader learns that there may be more after the place of its tables in the watch was fixed. So it lists all
    snapshots up to that place, and gets all later ones from the watch.
 2. What waits for a reader is bounded: of each table the newest snapshots. Those before are listed again.
 """

@@ -16,7 +16,7 @@ from ..page import Column, Listing
 _COLUMNS: Final = (
     Column("key", "Option", "code"),
     Column("value", "Value", "code"),
-    Column("source", "From", hint="who gave the value: this table, a rule over the table, or nobody"),
+    Column("source", "From", hint="who gave the value: this table, a rule over the table, or no one"),
     Column("changeable", "Can change", "flag"),
     Column("description", "What it does"),
 )

@@ -119,7 +119,7 @@ def _list_files(situation: Situation, manifest: Manifest) -> Iterator[tuple[str,
         except LakelogError as error:
             manifest.left_out.append({"name": name, "why": mask(error.message)})
         except Exception as error:
-            # A part that fails must not keep the others from whoever helps.
+            # A part that fails must not keep the others from those who help.
             manifest.left_out.append({"name": name, "why": mask(f"{type(error).__name__}: {error}")})
     try:
         for name, text in parts.list_logs(situation.data):

@@ -63,7 +63,7 @@ class _Typed:
         return given if isinstance(given, str) else given[0]
 
     def pick(self, values: Iterable[str], before: str = "") -> Choices:
-        """Those values that begin with what is typed behind `before`."""
+        """Those values that begin with what is typed after `before`."""
         typed = self.incomplete[len(before) :]
         return [CompletionItem(before + value) for value in values if value.startswith(typed)]
 

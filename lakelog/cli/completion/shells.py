@@ -134,7 +134,7 @@ class WordsOfZsh(ZshComplete):
 
 @add_completion_class
 class WordsOfFish(FishComplete):
-    """Fish, which quotes completions itself, and adds no space behind `.` and `=`."""
+    """Fish, which quotes completions itself, and adds no space after `.` and `=`."""
 
     source_template = _FISH
 

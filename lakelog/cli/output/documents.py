@@ -1,7 +1,7 @@
 """Records as text for programs: JSON, JSON lines, CSV or YAML. Pure.
 
 A listing and a stream of rows have one record a line (JSON lines, CSV) or one element of a list each (YAML). So texts
-of several records, one behind the other, are the text of all of them, and a command prints them while it reads.
+of several records, one after the other, are the text of all of them, and a command prints them while it reads.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class Printer:
         Notes come afterwards. It does nothing where the output is no terminal, or inside another one.
 
         Raises:
-            BrokenPipeError: The user has left the pager; nobody wants the rest.
+            BrokenPipeError: The user has left the pager; no one wants the rest.
         """
         command = find_pager(os.environ) if self.pages and self.is_terminal and is_terminal(sys.stdin) else None
         if command is None or self._pager is not None:

@@ -10,7 +10,7 @@ from lakelog.pictures.svg.style import STYLE
 
 DEFAULT_WIDTH: Final = 760
 NARROW_WIDTH: Final = 340
-"""For the screen of a telephone, on which a wide picture would be shrunk until nobody can read it."""
+"""For the screen of a telephone, on which a wide picture would be shrunk until no one can read it."""
 LEAST_WIDTH: Final = 300
 
 

@@ -1,7 +1,7 @@
 """Subscriptions: the changes of tables, pushed to a reader that iterates, from its last position.
 
 A thread follows the tables' history and puts batches into a short queue, which the iterating thread empties: a slow
-reader stops only this thread. Where an event loop waits for many subscriptions, whoever reads follows the history
+reader stops only this thread. Where an event loop waits for many subscriptions, the reader follows the history
 itself (`lakelog.reads.streams.feeds`). Each batch comes with its reader's position when it is done, so a position is
 never inside a commit.
 """

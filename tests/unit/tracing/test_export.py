@@ -51,7 +51,7 @@ def test_spans_go_where_those_of_the_program_go(tracer: OtlpTracer, sent: InMemo
 def test_without_a_parent_only_operations_leave_spans(tracer: OtlpTracer, sent: InMemorySpanExporter) -> None:
     assert open_span(tracer, "a heartbeat") == ""
     assert open_span(tracer, "Commit", "no parent at all") == ""
-    assert open_span(tracer, "Commit", UNSAMPLED) == "", "whoever began the trace does not record it"
+    assert open_span(tracer, "Commit", UNSAMPLED) == "", "the process that began the trace does not record it"
     assert sent.get_finished_spans() == ()
     assert open_span(tracer, "Commit", PARENT).startswith(PARENT[:36])
     assert [to_parent(each) for each in sent.get_finished_spans()] == [PARENT]
