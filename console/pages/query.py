@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lakelog.cli.output.json_rows import to_json_value
-from lakelog.cli.output.text import plural
+from lakelog.cli.output.text import clean_text, plural
 from lakelog.client.connection.status import UNAUTHENTICATED
 from lakelog.errors import (
     InvalidArgument,
@@ -49,11 +49,13 @@ def query(request: PageRequest) -> Page:
                 database or None,
                 max_rows=settings.max_query_rows,
                 seconds=settings.query_seconds,
+                left=request.left,
             )
         except LakelogError as error:
             if request.query.get("as") or not _is_about_statement(error):
                 raise
-            problem, status = error.message, HTTPStatus.BAD_REQUEST
+            problem = error.message
+            status = HTTPStatus.SERVICE_UNAVAILABLE if error.retryable else HTTPStatus.BAD_REQUEST
         else:
             took_s = request.clock.monotonic_s() - began_s
             parts["rows"] = to_listing(found, took_s, settings.max_query_rows)
@@ -79,14 +81,17 @@ def _is_about_statement(error: LakelogError) -> bool:
     """Whether the error belongs beside the statement, and is not about the caller or the service."""
     if error.reason == UNAUTHENTICATED:
         return False
-    return isinstance(error, InvalidArgument | NotFound | PermissionDenied | ResourceExhausted | SnapshotExpired)
+    # While the metastore is away, the statement stays to be run again.
+    return error.retryable or isinstance(
+        error, InvalidArgument | NotFound | PermissionDenied | ResourceExhausted | SnapshotExpired
+    )
 
 
 def to_listing(found: QueryRows, took_s: float, max_rows: int) -> Listing:
     """The rows as a table. Pure."""
     names = [_to_key(name) for name in found.rows.schema.names]
     columns = [
-        Column(key, field.name, _kind(field.type), str(field.type))
+        Column(key, clean_text(field.name), _kind(field.type), str(field.type))
         for key, field in zip(names, found.rows.schema, strict=True)
     ]
     values = [_to_values(column) for column in found.rows.columns]
