@@ -29,6 +29,7 @@ from lakelog.serving.telemetry.process_metrics import add_process_metrics
 from .config import Config
 from .http.app import PageRoute, Site, make_app
 from .http.callers import Callers, connect_as
+from .http.connections import RequestsInTime
 from .http.live import LivePages
 from .http.rendering import Rendering
 from .http.security import Security
@@ -64,7 +65,7 @@ def make_site(config: Config, registry: CollectorRegistry, log: Logger) -> Site:
 
 def make_console(site: Site, config: Config, pages: Sequence[PageRoute] = PAGES) -> tuple[Security, LivePages]:
     """The application, and its live pages."""
-    live = LivePages(site, [each for each in pages if each.is_live], config.max_live_pages)
+    live = LivePages(site, pages, config.max_live_pages)
     more = [Route("/live", live.answer), *sign_in_routes(site)]
     return make_app(site, pages, more, config.hosts), live
 
@@ -120,7 +121,10 @@ async def serve(config: Config, log: Logger) -> None:
 def _make_server(app: Security, config: Config) -> _Server:
     settings = uvicorn.Config(
         app,
+        http=RequestsInTime,
         log_config=None,
+        # Warnings are about requests of clients that speak no HTTP, and have no limit.
+        log_level="error",
         access_log=False,
         lifespan="off",
         server_header=False,

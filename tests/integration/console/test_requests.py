@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import re
+import socket
+import time
 
+import pytest
+import structlog
+
+from console.http import app, connections
 from console.http.security import POLICY
 from tests.support.running_console import RunningConsole, token_of
 
@@ -110,3 +116,69 @@ def test_pages_have_no_inline_script_and_no_inline_style(console: RunningConsole
         assert "<style" not in text
         assert text.count("<script") == 1
         assert token_of("root") not in text
+
+
+@pytest.mark.parametrize(
+    ("path", "location"),
+    [
+        ("//evil.example/", "/evil.example"),
+        ("//evil.example/%2e%2e?x=1", "/evil.example/..?x=1"),
+        ("/%2f%2Fevil.example", "/evil.example"),
+        ("/jobs/?kind=compact", "/jobs?kind=compact"),
+        ("//tables//", "/tables"),
+    ],
+)
+def test_no_address_of_a_page_names_another_host(console: RunningConsole, path: str, location: str) -> None:
+    answer = console.get(path)
+    assert (answer.status, answer.headers["location"]) == (307, location)
+    for each in (path, "/\\evil.example", "/pipelines//evil.example"):
+        links = re.findall(r'(?:href|action|data-address)="([^"]*)"', console.get(each).text)
+        assert not [link for link in links if link.startswith(("//", "/\\")) or "://" in link]
+
+
+def is_closed(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1000) == b""
+    except TimeoutError:
+        return False
+
+
+def test_connections_without_a_request_are_closed(console: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEADERS_S", 0.2)
+    start = b"GET /query HTTP/1.1\r\nHost: localhost\r\n"
+    with (
+        socket.create_connection(("127.0.0.1", console.port), 5) as silent,
+        socket.create_connection(("127.0.0.1", console.port), 5) as slow,
+        socket.create_connection(("127.0.0.1", console.port), 5) as good,
+    ):
+        slow.sendall(start + b"X: ")
+        good.sendall(start + b"\r\n")
+        assert good.recv(15) == b"HTTP/1.1 200 OK", "the control"
+        while b"</html>" not in (last := good.recv(100_000)):
+            assert last
+        good.sendall(start)
+        assert [is_closed(each) for each in (silent, slow, good)] == [True] * 3
+
+
+def test_a_form_that_arrives_slowly_is_refused(console: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "_FORM_S", 0.1)
+    with socket.create_connection(("127.0.0.1", console.port), 5) as slow:
+        slow.sendall(_head("/sign-in", 100) + b"tok")
+        assert slow.recv(1000).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_form_that_is_broken_off_is_no_error(console: RunningConsole) -> None:
+    with structlog.testing.capture_logs() as lines:
+        for path in ("/sign-in", "/no-page"):
+            with socket.create_connection(("127.0.0.1", console.port), 5) as client:
+                client.sendall(_head(path, 100) + b"tok")
+                time.sleep(0.05)
+        assert console.get("/query").status == 200
+    assert not [line for line in lines if line["log_level"] == "error"]
+
+
+def _head(path: str, length: int) -> bytes:
+    return (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-origin\r\n"
+        f"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {length}\r\n\r\n"
+    ).encode()
