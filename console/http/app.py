@@ -43,7 +43,7 @@ from ..pages.page import FORM_TOKEN, Page, PageRequest, PageSettings, Redirect
 from .callers import TOKEN_COOKIE, Callers
 from .once import Once
 from .rendering import Rendering, read_static, to_csv, to_json
-from .security import Security
+from .security import Security, comes_from_a_link_elsewhere
 
 PageFunction: TypeAlias = Callable[[PageRequest], Page | Redirect]
 
@@ -74,6 +74,10 @@ _TITLES: Final = {
     HTTPStatus.NOT_FOUND: "Not found",
     HTTPStatus.FORBIDDEN: "Not allowed",
 }
+
+
+_AWAY: Final = Unavailable("No metastore answers the console. Nothing was sent; `lakelog doctor` finds out more.")
+"""In place of an error with the metastore's address: anybody who reaches the console gets this page."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ class Site:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and token:
             return token.strip()
-        return request.cookies.get(TOKEN_COOKIE) or None
+        return request.cookies.get(self._name_of(TOKEN_COOKIE)) or None
 
     async def load(
         self,
@@ -202,24 +206,26 @@ class Site:
 
     def html(self, page: Page, request: Request, *, is_live: bool, status: int = 200) -> Response:
         """A page as HTML."""
-        message = unquote(request.cookies.get(MESSAGE_COOKIE, ""))
+        message = unquote(request.cookies.get(self._name_of(MESSAGE_COOKIE), ""))
         address = _address_of(request.url.path, request.url.query)
         text = self.rendering.html(
             page,
-            caller=TOKEN_COOKIE in request.cookies,
+            caller=self._name_of(TOKEN_COOKIE) in request.cookies,
             message=message,
             address=address,
             is_live=is_live and page.is_live,
         )
         response = HTMLResponse(text, status)
         if message:
-            response.delete_cookie(MESSAGE_COOKIE)
+            self.delete_cookie(response, MESSAGE_COOKIE)
         return response
 
     def explain(self, error: LakelogError, request: Request) -> Response:
         """An error as a page that says what it is and what to do."""
         if error.reason == UNAUTHENTICATED and request.query_params.get("as") not in ("json", "csv"):
             address = _address_of(request.url.path, request.url.query)
+            if self.token_of(request) is None and comes_from_a_link_elsewhere(request.headers):
+                return HTMLResponse(self.rendering.again(address))
             return RedirectResponse(f"/sign-in?to={quote(address, safe='')}", HTTPStatus.SEE_OTHER)
         status = next((code for kind, code in _STATUSES if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
         if error.reason == UNAUTHENTICATED:
@@ -228,10 +234,11 @@ class Site:
             self.log.error("a page failed", path=request.url.path, error=blot_out(str(error)), exc_info=error)
         # What an action may have done before it failed, its own page says.
         is_away, is_form = status == HTTPStatus.SERVICE_UNAVAILABLE, request.method == "POST"
+        shown = _AWAY if is_away and self.is_https and "target" in error.metadata else error
         page = Page(
             "error.html",
             _TITLES.get(status, "This did not work"),
-            {"error": {"kind": type(error).__name__, "message": blot_out(error.message), "metadata": error.metadata}},
+            {"error": {"kind": type(error).__name__, "message": blot_out(shown.message), "metadata": shown.metadata}},
             extra={"is_away": is_away and not is_form, "is_undone": is_away and is_form},
             status=status,
         )
@@ -242,7 +249,18 @@ class Site:
 
     def set_cookie(self, response: Response, name: str, value: str, max_age: int | None = None) -> None:
         """Sets a cookie that no script and no other site can use."""
-        response.set_cookie(name, value, max_age=max_age, httponly=True, samesite="strict", secure=self.is_https)
+        response.set_cookie(
+            self._name_of(name), value, max_age=max_age, httponly=True, samesite="strict", secure=self.is_https
+        )
+
+    def delete_cookie(self, response: Response, name: str) -> None:
+        """Takes a cookie away."""
+        response.delete_cookie(self._name_of(name), httponly=True, samesite="strict", secure=self.is_https)
+
+    def _name_of(self, cookie: str) -> str:
+        # Browsers take a cookie with this prefix from this very host over https alone: not from a sibling's page that
+        # sets one for the whole domain, and so signs people in as somebody else.
+        return f"__Host-{cookie}" if self.is_https else cookie
 
 
 def make_app(site: Site, pages: Sequence[PageRoute], more: Sequence[Route], hosts: Sequence[str]) -> Security:

@@ -106,6 +106,12 @@ def comes_from_here(host: str, headers: Headers) -> bool:
     return bool(headers.get("authorization"))
 
 
+def comes_from_a_link_elsewhere(headers: Headers) -> bool:
+    """Whether a person follows a link of another page: browsers send our cookie only with the next request. Pure."""
+    is_elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site")
+    return is_elsewhere and headers.get("sec-fetch-mode") == "navigate"
+
+
 def _without_port(host: str) -> str:
     name, _, port = host.lower().rpartition(":")
     return name if port.isdigit() and name and not (name.count(":") and not name.endswith("]")) else host.lower()

@@ -43,7 +43,7 @@ def sign_in_routes(site: Site) -> list[Route]:
 
     async def sign_out(_request: Request) -> Response:
         response = RedirectResponse("/sign-in", HTTPStatus.SEE_OTHER)
-        response.delete_cookie(TOKEN_COOKIE)
+        site.delete_cookie(response, TOKEN_COOKIE)
         return response
 
     return [

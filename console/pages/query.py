@@ -32,6 +32,8 @@ _EXAMPLES: Final = (
     "DESCRIBE shop.orders",
 )
 
+_AWAY: Final = "The metastore does not answer. Run the statement again in a moment."
+
 
 def query(request: PageRequest) -> Page:
     """The form and, if the address has a statement, its rows."""
@@ -54,8 +56,11 @@ def query(request: PageRequest) -> Page:
         except LakelogError as error:
             if request.query.get("as") or not _is_about_statement(error):
                 raise
-            problem = error.message
-            status = HTTPStatus.SERVICE_UNAVAILABLE if error.retryable else HTTPStatus.BAD_REQUEST
+            problem, status = error.message, HTTPStatus.BAD_REQUEST
+            if error.retryable:
+                status = HTTPStatus.SERVICE_UNAVAILABLE
+                # The message has the metastore's address, which is not for everybody who reaches this page.
+                problem = _AWAY if "target" in error.metadata else problem
         else:
             took_s = request.clock.monotonic_s() - began_s
             parts["rows"] = to_listing(found, took_s, settings.max_query_rows)

@@ -174,7 +174,8 @@ def running_console(
 ) -> Iterator[RunningConsole]:
     """A console on a free port of this process, for a metastore."""
     given = {"LAKELOG_TARGET": target, **(environment or {})}
-    config = parse_config(["serve", "--insecure-dev", *arguments], given)
+    mode = () if "--tls-by-proxy" in arguments else ("--insecure-dev",)
+    config = parse_config(["serve", *mode, *arguments], given)
     site = make_site(config, CollectorRegistry(), structlog.get_logger())
     app, live = make_console(site, config, pages)
     listening = socket.create_server(("127.0.0.1", 0))
