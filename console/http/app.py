@@ -235,10 +235,11 @@ class Site:
         # What an action may have done before it failed, its own page says.
         is_away, is_form = status == HTTPStatus.SERVICE_UNAVAILABLE, request.method == "POST"
         shown = _AWAY if is_away and self.is_https and "target" in error.metadata else error
+        metadata = {name: blot_out(str(value)) for name, value in shown.metadata.items()}
         page = Page(
             "error.html",
             _TITLES.get(status, "This did not work"),
-            {"error": {"kind": type(error).__name__, "message": blot_out(shown.message), "metadata": shown.metadata}},
+            {"error": {"kind": type(error).__name__, "message": blot_out(shown.message), "metadata": metadata}},
             extra={"is_away": is_away and not is_form, "is_undone": is_away and is_form},
             status=status,
         )

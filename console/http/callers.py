@@ -36,7 +36,7 @@ _IDLE_S: Final = 600.0
 _DEADLINES: Final = Deadlines(connect_s=2.0, call_s=10.0, plan_s=20.0)
 """A person waits: a metastore that is away is reported soon, and the page tries again by itself."""
 
-_RETRIES: Final = RetryPolicy(total_s=2.0, commit_total_s=20.0)
+_RETRIES: Final = RetryPolicy(total_s=2.0, commit_total_s=10.0)
 """A rollback is a commit: its outcome is worth a longer wait, but not one that a proxy in front gives up before."""
 
 

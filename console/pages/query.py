@@ -21,6 +21,7 @@ from lakelog.errors import (
     SnapshotExpired,
 )
 from lakelog.health.problem import say_remedy
+from lakelog.privacy.redaction import blot_out
 
 from ..querying.running import QueryRows, run_statement
 from .page import Column, Kind, Listing, Page, PageRequest
@@ -56,7 +57,7 @@ def query(request: PageRequest) -> Page:
         except LakelogError as error:
             if request.query.get("as") or not _is_about_statement(error):
                 raise
-            problem, status = error.message, HTTPStatus.BAD_REQUEST
+            problem, status = blot_out(error.message), HTTPStatus.BAD_REQUEST
             if error.retryable:
                 status = HTTPStatus.SERVICE_UNAVAILABLE
                 # The message has the metastore's address, which is not for everybody who reaches this page.

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from lakelog.client.connection.status import UNAUTHENTICATED
 from lakelog.errors import Effect, InvalidArgument, LakelogError, PermissionDenied
 from lakelog.health.problem import say_remedy
+from lakelog.privacy.redaction import blot_out
 
 from ..page import FORM_TOKEN, Page, PageRequest, Redirect
 
@@ -132,14 +133,15 @@ class Action(Generic[_Target]):
 
     def _explain(self, request: PageRequest, target: _Target, error: LakelogError) -> Page:
         """What was wrong, with the form unless it cannot be sent again as things are."""
+        message = blot_out(error.message)
         if error.effect is Effect.UNKNOWN:
             problem = (
                 "The answer was lost, so it is not known whether this was done: go back, and look before you try "
-                f"again. {error.message}"
+                f"again. {message}"
             )
             return self._to_page(request, target, _NOTHING, problem, HTTPStatus.GATEWAY_TIMEOUT)
         status = HTTPStatus.SERVICE_UNAVAILABLE if error.retryable else HTTPStatus.BAD_REQUEST
-        problem = f"Nothing was done: try again in a moment. {error.message}" if error.retryable else error.message
+        problem = f"Nothing was done: try again in a moment. {message}" if error.retryable else message
         try:
             question = self.ask(request, target)
         except LakelogError:

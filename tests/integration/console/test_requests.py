@@ -5,13 +5,19 @@ from __future__ import annotations
 import re
 import socket
 import time
+from typing import NoReturn
 
 import pytest
 import structlog
 
 from console.http import app, connections
+from console.http.app import PageRoute
 from console.http.security import POLICY
-from tests.support.running_console import RunningConsole, token_of
+from console.pages import query
+from console.routes import PAGES
+from lakelog.client.grpc.metastore import GrpcMetastore
+from lakelog.errors import InvalidArgument
+from tests.support.running_console import RunningConsole, running_console, token_of
 
 FORM = {"token": "wrong-token-0123456789"}
 REACHED = 401
@@ -107,6 +113,34 @@ def test_refusals_have_them_too(console: RunningConsole) -> None:
         console.get("/jobs", None),
     ):
         assert answer.headers["content-security-policy"] == POLICY
+
+
+SECRET = "sesame-0123"
+
+
+def fail(*_: object, **__: object) -> NoReturn:
+    url = f"postgresql://user:{SECRET}@db/lakelog"
+    raise InvalidArgument(f"Cannot reach {url}.", metadata={"url": url})
+
+
+def test_errors_show_no_secrets(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    route = PageRoute("/fails", fail)
+    monkeypatch.setattr(query, "run_statement", fail)
+    monkeypatch.setattr(GrpcMetastore, "create_tag", fail)
+    with running_console(target, "--actions", pages=(*PAGES, route)) as console:
+        table = console.get("/tables/shop/orders/act/tag").text
+        target_id = re.findall(r'name="target_id" value="([^"]*)"', table)[0]
+        form = {"form_token": "x", "target_id": target_id, "tag": "t", "snapshot": "1"}
+        for answer in (
+            console.get("/fails"),
+            console.get("/fails?as=json"),
+            console.get("/query?sql=SELECT+1"),
+            console.get("/query?sql=SELECT+1&as=json"),
+            console.post("/tables/shop/orders/act/tag", form),
+        ):
+            assert answer.status == 400
+            assert "Cannot reach postgresql://" in answer.text
+            assert SECRET not in answer.text
 
 
 def test_pages_have_no_inline_script_and_no_inline_style(console: RunningConsole) -> None:
