@@ -44,7 +44,7 @@ PAGES: Final = (
     PageRoute("/pipelines/{name:path}", pipeline),
     PageRoute("/jobs", jobs),
     PageRoute("/grants", grants),
-    PageRoute("/query", query, is_live=False),
+    PageRoute("/query", query, is_live=False, is_long=True),
     PageRoute("/settings", service_settings),
     *_ACTIONS,
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import mimetypes
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from typing import Final, TypeAlias
@@ -13,9 +15,10 @@ from urllib.parse import quote, unquote
 import anyio.to_thread
 from anyio import CapacityLimiter
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
@@ -40,7 +43,7 @@ from ..pages.page import FORM_TOKEN, Page, PageRequest, PageSettings, Redirect
 from .callers import TOKEN_COOKIE, Callers
 from .once import Once
 from .rendering import Rendering, read_static, to_csv, to_json
-from .security import Security
+from .security import Security, comes_from_a_link_elsewhere
 
 PageFunction: TypeAlias = Callable[[PageRequest], Page | Redirect]
 
@@ -49,6 +52,9 @@ MESSAGE_COOKIE: Final = "lakelog_message"
 
 _THREADS: Final = 16
 """Pages that wait for the metastore or files at once; further ones wait for these."""
+
+_FORM_S: Final = 20.0
+"""A form that takes longer to arrive is refused: forms are small."""
 
 _DOWNLOAD: Final = {"Content-Disposition": 'attachment; filename="lakelog.csv"'}
 
@@ -70,6 +76,10 @@ _TITLES: Final = {
 }
 
 
+_AWAY: Final = Unavailable("No metastore answers the console. Nothing was sent; `lakelog doctor` finds out more.")
+"""In place of an error with the metastore's address: anybody who reaches the console gets this page."""
+
+
 @dataclass(frozen=True)
 class PageRoute:
     """A page and its address.
@@ -80,6 +90,7 @@ class PageRoute:
         is_live: Whether an open page updates itself.
         act: What a form of the page does; None: it has none.
         is_action: Whether its form changes something, so that `--actions` must allow it.
+        is_long: Whether making it may take long, so that it has to be ended once its browser has left.
     """
 
     path: str
@@ -87,6 +98,7 @@ class PageRoute:
     is_live: bool = True
     act: PageFunction | None = None
     is_action: bool = True
+    is_long: bool = False
 
 
 @dataclass
@@ -120,22 +132,34 @@ class Site:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and token:
             return token.strip()
-        return request.cookies.get(TOKEN_COOKIE) or None
+        return request.cookies.get(self._name_of(TOKEN_COOKIE)) or None
 
     async def load(
-        self, page: PageFunction, request: Request, form: Mapping[str, str] | None = None
+        self,
+        page: PageFunction,
+        request: Request,
+        form: Mapping[str, str] | None = None,
+        left: threading.Event | None = None,
     ) -> Page | Redirect:
         """Runs the function of a page in a thread, with the caller's catalog; raises what it raises."""
-        token = self.token_of(request)
-        asked = PageRequest(
-            catalog=self.callers.catalog(token),
-            path=request.path_params,
-            query=dict(request.query_params),
-            clock=self.clock,
-            settings=self.settings,
-            form=form or {},
-        )
-        return await anyio.to_thread.run_sync(page, asked, limiter=self._threads)
+        token, path, query = self.token_of(request), request.path_params, dict(request.query_params)
+
+        def make() -> Page | Redirect:
+            with self.callers.catalog(token) as catalog:
+                asked = PageRequest(catalog, path, query, self.clock, self.settings, form or {})
+                return page(asked if left is None else replace(asked, left=left))
+
+        return await anyio.to_thread.run_sync(make, limiter=self._threads)
+
+    async def _load_watched(self, page: PageFunction, request: Request) -> Page | Redirect:
+        """As `load`; the page learns when its browser has left, or this console ends."""
+        left = threading.Event()
+        watching = asyncio.create_task(_wait_until_left(request, left))
+        try:
+            return await self.load(page, request, left=left)
+        finally:
+            watching.cancel()
+            left.set()
 
     async def answer(self, route: PageRoute, request: Request) -> Response:
         """The answer to a request for a page."""
@@ -143,7 +167,8 @@ class Site:
             try:
                 if request.method == "POST":
                     return await self._act(route, request)
-                return self.show(await self.load(route.show, request), request, is_live=route.is_live)
+                load = self._load_watched if route.is_long else self.load
+                return self.show(await load(route.show, request), request, is_live=route.is_live)
             except LakelogError as error:
                 return self.explain(error, request)
 
@@ -152,8 +177,7 @@ class Site:
             return Response(status_code=HTTPStatus.METHOD_NOT_ALLOWED)
         if route.is_action and not self.settings.actions:
             raise PermissionDenied("This console only shows: its operator has not switched actions on (--actions).")
-        async with request.form(max_files=0, max_fields=100) as form:
-            fields = {key: value for key, value in form.items() if isinstance(value, str)}
+        fields = await read_form(request, 100)
         if not route.is_action:
             return self.show(await self.load(route.act, request, fields), request, is_live=False)
         if not fields.get(FORM_TOKEN):
@@ -182,44 +206,62 @@ class Site:
 
     def html(self, page: Page, request: Request, *, is_live: bool, status: int = 200) -> Response:
         """A page as HTML."""
-        message = unquote(request.cookies.get(MESSAGE_COOKIE, ""))
-        address = _address_of(request)
+        message = unquote(request.cookies.get(self._name_of(MESSAGE_COOKIE), ""))
+        address = _address_of(request.url.path, request.url.query)
         text = self.rendering.html(
             page,
-            caller=TOKEN_COOKIE in request.cookies,
+            caller=self._name_of(TOKEN_COOKIE) in request.cookies,
             message=message,
             address=address,
             is_live=is_live and page.is_live,
         )
         response = HTMLResponse(text, status)
         if message:
-            response.delete_cookie(MESSAGE_COOKIE)
+            self.delete_cookie(response, MESSAGE_COOKIE)
         return response
 
     def explain(self, error: LakelogError, request: Request) -> Response:
         """An error as a page that says what it is and what to do."""
         if error.reason == UNAUTHENTICATED and request.query_params.get("as") not in ("json", "csv"):
-            return RedirectResponse(f"/sign-in?to={quote(_address_of(request), safe='')}", HTTPStatus.SEE_OTHER)
+            address = _address_of(request.url.path, request.url.query)
+            if self.token_of(request) is None and comes_from_a_link_elsewhere(request.headers):
+                return HTMLResponse(self.rendering.again(address))
+            return RedirectResponse(f"/sign-in?to={quote(address, safe='')}", HTTPStatus.SEE_OTHER)
         status = next((code for kind, code in _STATUSES if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
         if error.reason == UNAUTHENTICATED:
             status = HTTPStatus.UNAUTHORIZED
         if status == HTTPStatus.INTERNAL_SERVER_ERROR:
             self.log.error("a page failed", path=request.url.path, error=blot_out(str(error)), exc_info=error)
+        # What an action may have done before it failed, its own page says.
+        is_away, is_form = status == HTTPStatus.SERVICE_UNAVAILABLE, request.method == "POST"
+        shown = _AWAY if is_away and self.is_https and "target" in error.metadata else error
+        metadata = {name: blot_out(str(value)) for name, value in shown.metadata.items()}
         page = Page(
             "error.html",
             _TITLES.get(status, "This did not work"),
-            {"error": {"kind": type(error).__name__, "message": blot_out(error.message), "metadata": error.metadata}},
-            extra={"is_away": status == HTTPStatus.SERVICE_UNAVAILABLE},
+            {"error": {"kind": type(error).__name__, "message": blot_out(shown.message), "metadata": metadata}},
+            extra={"is_away": is_away and not is_form, "is_undone": is_away and is_form},
             status=status,
         )
-        response = self.show(page, request, is_live=status == HTTPStatus.SERVICE_UNAVAILABLE)
+        response = self.show(page, request, is_live=is_away and not is_form)
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             response.headers["Retry-After"] = "5"
         return response
 
     def set_cookie(self, response: Response, name: str, value: str, max_age: int | None = None) -> None:
         """Sets a cookie that no script and no other site can use."""
-        response.set_cookie(name, value, max_age=max_age, httponly=True, samesite="strict", secure=self.is_https)
+        response.set_cookie(
+            self._name_of(name), value, max_age=max_age, httponly=True, samesite="strict", secure=self.is_https
+        )
+
+    def delete_cookie(self, response: Response, name: str) -> None:
+        """Takes a cookie away."""
+        response.delete_cookie(self._name_of(name), httponly=True, samesite="strict", secure=self.is_https)
+
+    def _name_of(self, cookie: str) -> str:
+        # Browsers take a cookie with this prefix from this very host over https alone: not from a sibling's page that
+        # sets one for the whole domain, and so signs people in as somebody else.
+        return f"__Host-{cookie}" if self.is_https else cookie
 
 
 def make_app(site: Site, pages: Sequence[PageRoute], more: Sequence[Route], hosts: Sequence[str]) -> Security:
@@ -233,6 +275,10 @@ def make_app(site: Site, pages: Sequence[PageRoute], more: Sequence[Route], host
     """
 
     async def not_found(request: Request, _error: Exception) -> Response:
+        path = f"/{request.url.path.strip('/')}"
+        if path != request.url.path:
+            # Without the slashes that are too many: no link of a page may begin with two, which name another host.
+            return RedirectResponse(_address_of(path, request.url.query), HTTPStatus.TEMPORARY_REDIRECT)
         return site.explain(NotFound(f"There is no page {request.url.path[:200]!r}."), request)
 
     async def failed(request: Request, error: Exception) -> Response:
@@ -242,23 +288,48 @@ def make_app(site: Site, pages: Sequence[PageRoute], more: Sequence[Route], host
             "error.html",
             "This did not work",
             {"error": {"kind": "InternalError", "message": "The console failed; its log says why.", "metadata": {}}},
-            extra={"is_away": False},
+            extra={"is_away": False, "is_undone": False},
             status=HTTPStatus.INTERNAL_SERVER_ERROR,
         )
         return site.show(page, request, is_live=False)
+
+    async def broken_off(_request: Request, _error: Exception) -> Response:
+        # No one gets this.
+        return Response(status_code=HTTPStatus.BAD_REQUEST)
 
     routes = [_route(site, each) for each in pages]
     app = Starlette(
         routes=[*routes, *more, Route("/static/{name}", _static)],
         middleware=[Middleware(GZipMiddleware, minimum_size=1000)],
-        exception_handlers={404: not_found, Exception: failed},
+        exception_handlers={404: not_found, ClientDisconnect: broken_off, Exception: failed},
     )
+    app.router.redirect_slashes = False
     return Security(app, hosts, is_https=site.is_https)
 
 
-def _address_of(request: Request) -> str:
+async def read_form(request: Request, max_fields: int) -> dict[str, str]:
+    """The fields of a form, without files.
+
+    Raises:
+        HTTPException: It did not arrive in time, or is none.
+    """
+    try:
+        async with asyncio.timeout(_FORM_S), request.form(max_files=0, max_fields=max_fields) as form:
+            return {key: value for key, value in form.items() if isinstance(value, str)}
+    except TimeoutError as error:
+        text = "The form took too long to arrive.\n"
+        raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, text, {"Connection": "close"}) from error
+
+
+async def _wait_until_left(request: Request, left: threading.Event) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        continue
+    left.set()
+
+
+def _address_of(path: str, query: str) -> str:
     """Path and query, in the characters that addresses may have: the server has decoded the path."""
-    return quote(request.url.path) + (f"?{request.url.query}" if request.url.query else "")
+    return quote(path) + (f"?{query}" if query else "")
 
 
 def _route(site: Site, page: PageRoute) -> Route:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import unquote
 
@@ -23,6 +23,7 @@ from starlette.routing import Match, Route
 from lakelog.client.connection.status import UNAUTHENTICATED
 from lakelog.errors import LakelogError
 
+from ..pages.page import PageRequest, Redirect
 from .app import PageRoute, Site
 from .callers import Callers
 
@@ -49,13 +50,14 @@ class LivePages:
 
     Args:
         site: Makes the pages.
-        pages: The pages that update themselves.
+        pages: All pages. One that does not update itself is loaded again once a metastore that was away answers.
         most: Streams at once.
     """
 
-    def __init__(self, site: Site, pages: list[PageRoute], most: int) -> None:
+    def __init__(self, site: Site, pages: Sequence[PageRoute], most: int) -> None:
         self._site = site
-        self._routes = [(Route(each.path, lambda _: None), each) for each in pages]
+        found = [each if each.is_live else replace(each, show=_wait_for_metastore) for each in pages]
+        self._routes = [(Route(each.path, lambda _: None), each) for each in found]
         self._most = most
         self._shared: dict[tuple[str, str], _Shared] = {}
         self.count = 0
@@ -105,6 +107,9 @@ class LivePages:
                 # A comment keeps proxies from closing a silent stream, and finds out that a browser has gone.
                 yield event if digest != seen else ": same\n\n"
                 seen = digest
+                if event == _SIGNED_OUT:
+                    # Those who may see nothing hold no place.
+                    return
                 try:
                     await asyncio.wait_for(self._ending.wait(), EVERY_S)
                 except TimeoutError:
@@ -131,11 +136,19 @@ class LivePages:
             made = await self._site.load(page.show, asked)
         except LakelogError as error:
             if error.reason == UNAUTHENTICATED:
-                return _event("signed-out", "")
+                return _SIGNED_OUT
             return _event("away" if error.retryable else "changed", "")
         response = self._site.show(made, asked, is_live=True)
         return _event("page", bytes(response.body).decode()) if response.status_code == 200 else _event("changed", "")
 
 
+def _wait_for_metastore(request: PageRequest) -> Redirect:
+    request.catalog.databases()
+    return Redirect("")
+
+
 def _event(name: str, data: str) -> str:
     return f"event: {name}\ndata: {json.dumps(data)}\n\n"
+
+
+_SIGNED_OUT: Final = _event("signed-out", "")

@@ -8,13 +8,14 @@ lately; beyond that, actions themselves name the state that they saw, so that an
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from ..pages.page import Page, Redirect
 
-_Key: TypeAlias = tuple[str, str, tuple[tuple[str, str], ...]]
+_Form: TypeAlias = tuple[str, str, tuple[tuple[str, str], ...]]
 
 _MOST: Final = 1000
 """Forms that are remembered; the oldest are forgotten first."""
@@ -24,15 +25,17 @@ class Once:
     """The forms that were sent lately. For one event loop."""
 
     def __init__(self) -> None:
-        self._sent: OrderedDict[_Key, asyncio.Task[Page | Redirect]] = OrderedDict()
+        self._sent: OrderedDict[bytes, asyncio.Task[Page | Redirect]] = OrderedDict()
 
-    async def run(self, key: _Key, work: Callable[[], Awaitable[Page | Redirect]]) -> Page | Redirect:
+    async def run(self, form: _Form, work: Callable[[], Awaitable[Page | Redirect]]) -> Page | Redirect:
         """The outcome of the work, which is done unless it is under way or has succeeded; raises what it raises.
 
         Args:
-            key: The caller, the address and the form's fields, with its token.
+            form: The caller, the address and the form's fields, with its token.
             work: Does it. It goes on if the browser does not wait.
         """
+        # A form may have a megabyte.
+        key = hashlib.sha256(repr(form).encode()).digest()
         task = self._sent.get(key)
         if task is None:
             task = self._sent[key] = asyncio.ensure_future(self._work(key, work))
@@ -40,7 +43,7 @@ class Once:
                 self._sent.popitem(last=False)
         return await asyncio.shield(task)
 
-    async def _work(self, key: _Key, work: Callable[[], Awaitable[Page | Redirect]]) -> Page | Redirect:
+    async def _work(self, key: bytes, work: Callable[[], Awaitable[Page | Redirect]]) -> Page | Redirect:
         outcome: Page | Redirect | None = None
         try:
             outcome = await work()

@@ -92,6 +92,10 @@ class Rendering:
             page=page, **page.parts, **page.extra, caller=caller, message=message, address=address, is_live=is_live
         )
 
+    def again(self, address: str) -> str:
+        """A page that leads a browser to an address of this console from the console itself."""
+        return self._environment.get_template("again.html").render(address=address)
+
 
 def to_json(page: Page, part: str | None) -> bytes:
     """The parts of a page as JSON, or the rows or facts of one.

@@ -13,7 +13,7 @@ from lakelog.client.connection.status import UNAUTHENTICATED
 from lakelog.errors import InvalidArgument, LakelogError
 
 from ..pages.page import Page
-from .app import Site
+from .app import Site, read_form
 from .callers import LONGEST_COOKIE, TOKEN_COOKIE
 
 
@@ -24,8 +24,7 @@ def sign_in_routes(site: Site) -> list[Route]:
         to = local_address(request.query_params.get("to", "/"))
         problem = ""
         if request.method == "POST":
-            async with request.form(max_files=0, max_fields=10) as form:
-                token = str(form.get("token", "")).strip()
+            token = (await read_form(request, 10)).get("token", "").strip()
             try:
                 await anyio.to_thread.run_sync(_try_token, site, token)
             except InvalidArgument as error:
@@ -44,7 +43,7 @@ def sign_in_routes(site: Site) -> list[Route]:
 
     async def sign_out(_request: Request) -> Response:
         response = RedirectResponse("/sign-in", HTTPStatus.SEE_OTHER)
-        response.delete_cookie(TOKEN_COOKIE)
+        site.delete_cookie(response, TOKEN_COOKIE)
         return response
 
     return [
@@ -68,4 +67,5 @@ def _try_token(site: Site, token: str) -> None:
             "that sends it in the header Authorization.",
             metadata={"field": "token"},
         )
-    site.callers.catalog(token).databases()
+    with site.callers.catalog(token) as catalog:
+        catalog.databases()

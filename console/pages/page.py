@@ -7,6 +7,7 @@ one of them, and `?as=csv&part=NAME` the rows of a listing.
 from __future__ import annotations
 
 import datetime
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -78,6 +79,7 @@ class PageRequest:
         clock: Gives the time.
         settings: What pages have to know of the service.
         form: The fields of a form that was sent.
+        left: Set when no one waits for the page any more; pages that take long look at it.
     """
 
     catalog: Catalog
@@ -86,6 +88,7 @@ class PageRequest:
     clock: Clock
     settings: PageSettings
     form: Mapping[str, str] = field(default_factory=dict)
+    left: threading.Event = field(default_factory=threading.Event)
 
     @property
     def now_ms(self) -> int:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lakelog.cli.output.json_rows import to_json_value
-from lakelog.cli.output.text import plural
+from lakelog.cli.output.text import clean_text, plural
 from lakelog.client.connection.status import UNAUTHENTICATED
 from lakelog.errors import (
     InvalidArgument,
@@ -21,6 +21,7 @@ from lakelog.errors import (
     SnapshotExpired,
 )
 from lakelog.health.problem import say_remedy
+from lakelog.privacy.redaction import blot_out
 
 from ..querying.running import QueryRows, run_statement
 from .page import Column, Kind, Listing, Page, PageRequest
@@ -31,6 +32,8 @@ _EXAMPLES: Final = (
     "SELECT * FROM shop.orders$snapshots ORDER BY id DESC",
     "DESCRIBE shop.orders",
 )
+
+_AWAY: Final = "The metastore does not answer. Run the statement again in a moment."
 
 
 def query(request: PageRequest) -> Page:
@@ -49,11 +52,16 @@ def query(request: PageRequest) -> Page:
                 database or None,
                 max_rows=settings.max_query_rows,
                 seconds=settings.query_seconds,
+                left=request.left,
             )
         except LakelogError as error:
             if request.query.get("as") or not _is_about_statement(error):
                 raise
-            problem, status = error.message, HTTPStatus.BAD_REQUEST
+            problem, status = blot_out(error.message), HTTPStatus.BAD_REQUEST
+            if error.retryable:
+                status = HTTPStatus.SERVICE_UNAVAILABLE
+                # The message has the metastore's address, which is not for everybody who reaches this page.
+                problem = _AWAY if "target" in error.metadata else problem
         else:
             took_s = request.clock.monotonic_s() - began_s
             parts["rows"] = to_listing(found, took_s, settings.max_query_rows)
@@ -79,14 +87,17 @@ def _is_about_statement(error: LakelogError) -> bool:
     """Whether the error belongs beside the statement, and is not about the caller or the service."""
     if error.reason == UNAUTHENTICATED:
         return False
-    return isinstance(error, InvalidArgument | NotFound | PermissionDenied | ResourceExhausted | SnapshotExpired)
+    # While the metastore is away, the statement stays to be run again.
+    return error.retryable or isinstance(
+        error, InvalidArgument | NotFound | PermissionDenied | ResourceExhausted | SnapshotExpired
+    )
 
 
 def to_listing(found: QueryRows, took_s: float, max_rows: int) -> Listing:
     """The rows as a table. Pure."""
     names = [_to_key(name) for name in found.rows.schema.names]
     columns = [
-        Column(key, field.name, _kind(field.type), str(field.type))
+        Column(key, clean_text(field.name), _kind(field.type), str(field.type))
         for key, field in zip(names, found.rows.schema, strict=True)
     ]
     values = [_to_values(column) for column in found.rows.columns]

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+import time
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,6 +24,9 @@ AT_ONCE: Final = 3
 
 START_S: Final = 30.0
 """The first statement waits until the libraries are loaded."""
+
+_LOOK_S: Final = 0.2
+"""Between two looks whether anybody still waits for the rows."""
 
 _processes: Final = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload([f"{__package__}.worker"])
@@ -41,7 +46,9 @@ class QueryRows:
     is_cut: bool
 
 
-def run_statement(catalog: Catalog, text: str, database: str | None, *, max_rows: int, seconds: float) -> QueryRows:
+def run_statement(
+    catalog: Catalog, text: str, database: str | None, *, max_rows: int, seconds: float, left: threading.Event
+) -> QueryRows:
     """Runs a statement that `read_statement` lets through; blocks until it ends or is ended.
 
     Args:
@@ -50,21 +57,25 @@ def run_statement(catalog: Catalog, text: str, database: str | None, *, max_rows
         database: The database of tables that are named without one; None: there is none.
         max_rows: At most so many rows are returned.
         seconds: So long it may take.
+        left: Set when no one waits for the rows any more; then the statement is ended.
 
     Raises:
         ResourceExhausted: Too many statements run already.
-        InvalidArgument: It took too long or too much memory.
+        InvalidArgument: It took too long or too much memory, or no one waits for it.
+        Unavailable: Its process did not start.
         LakelogError: An error of the statement.
     """
     if not _places.acquire(blocking=False):
         raise ResourceExhausted(f"{AT_ONCE} statements run here already: try again in a moment.")
     try:
-        return _run(catalog, text, database, max_rows, seconds)
+        return _run(catalog, text, database, max_rows, seconds, left)
     finally:
         _places.release()
 
 
-def _run(catalog: Catalog, text: str, database: str | None, max_rows: int, seconds: float) -> QueryRows:
+def _run(
+    catalog: Catalog, text: str, database: str | None, max_rows: int, seconds: float, left: threading.Event
+) -> QueryRows:
     from .worker import work
 
     ours, theirs = _processes.Pipe(duplex=False)
@@ -73,10 +84,8 @@ def _run(catalog: Catalog, text: str, database: str | None, max_rows: int, secon
         try:
             process.start()
             theirs.close()
-            if not ours.poll(START_S):
-                raise Unavailable("The process for the statement did not start in time.")
-            ours.recv()
-            if not ours.poll(seconds):
+            _await_start(ours, left)
+            if not _await_answer(ours, seconds, left):
                 raise InvalidArgument(
                     f"The statement was ended after {seconds:g} s. Read less: a condition on the partition or the key "
                     "leaves out files; or run it by `lakelog sql`, which has no limit.",
@@ -93,6 +102,28 @@ def _run(catalog: Catalog, text: str, database: str | None, max_rows: int, secon
             if process.pid is not None:
                 process.kill()
                 process.join()
+
+
+def _await_start(ours: Connection, left: threading.Event) -> None:
+    try:
+        if _await_answer(ours, START_S, left):
+            ours.recv()
+            return
+    except EOFError:
+        # The process from which it is forked was ended; the next statement starts another one.
+        pass
+    raise Unavailable("The process for the statement did not start: run it again.")
+
+
+def _await_answer(ours: Connection, seconds: float, left: threading.Event) -> bool:
+    """Whether there is an answer in time."""
+    end_s = time.monotonic() + seconds
+    while not ours.poll(_LOOK_S):
+        if left.is_set():
+            raise InvalidArgument("The statement was ended: its page was closed.", reason="PAGE_CLOSED")
+        if time.monotonic() >= end_s:
+            return False
+    return True
 
 
 def _to_rows(answer: Any) -> QueryRows:

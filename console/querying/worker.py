@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import select
 import signal
+import threading
 from multiprocessing.connection import Connection
 from typing import Final
 
@@ -39,6 +42,7 @@ _LOADED: Final = (GrpcMetastore, LocationStores)
 def work(answers: Connection, catalog: Catalog, text: str, database: str | None, max_rows: int, seconds: float) -> None:
     """Runs the statement, and sends its rows as Arrow's stream with whether there are more, or its error."""
     # Should the console be gone, no one else ends this process.
+    threading.Thread(target=_end_with_reader, args=(answers,), daemon=True).start()
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds + 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -59,6 +63,14 @@ def work(answers: Connection, catalog: Catalog, text: str, database: str | None,
         return
     except Exception as error:
         answers.send(InternalError(f"The statement failed: {blot_out(str(error))[:500]}"))
+
+
+def _end_with_reader(answers: Connection) -> None:
+    """Ends this process as soon as no one can read its answer; waits without looking."""
+    watched = select.poll()
+    watched.register(answers.fileno(), 0)
+    watched.poll()
+    os._exit(1)
 
 
 def _run(session: SqlSession, text: str, max_rows: int) -> pa.RecordBatchReader:

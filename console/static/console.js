@@ -54,7 +54,8 @@
     source.onerror = () => {
       const isOver = source && source.readyState === EventSource.CLOSED;
       say(isOver ? "not live: reload for newer values" : "The console does not answer; trying again", !isOver);
-      if (isOver) close();
+      // A full console, or a proxy in front of one that starts, has ended it for good: only a new one can come back.
+      if (isOver) { close(); setTimeout(open, 20000); }
     };
   };
 

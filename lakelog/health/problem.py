@@ -47,9 +47,15 @@ class Problem:
     table: str = ""
 
 
-def say_remedy(*words: str) -> str:
-    """A command line of `lakelog`; words from others are quoted."""
-    return shlex.join(("lakelog", *words))
+def say_remedy(*words: str, names: Sequence[str] = ()) -> str:
+    """A command line of `lakelog`; words from others are quoted.
+
+    Args:
+        words: The command and its options.
+        names: What others named, at the end; `--` keeps a name such as `--help` from being an option.
+    """
+    end = ("--",) if any(name.startswith("-") for name in names) else ()
+    return shlex.join(("lakelog", *words, *end, *names))
 
 
 def cut(text: str) -> str:

@@ -137,7 +137,7 @@ def _of_overdue(found: OverdueSnapshots) -> Problem:
     table, holder = found.table, cut(found.lease.holder)[:-1]
     match found.lease.kind:
         case SnapshotLeaseKind.CONSUMER:
-            who, remedy = f"consumer {holder}", say_remedy("consumers", "delete", table, found.lease.holder)
+            who, remedy = f"consumer {holder}", say_remedy("consumers", "delete", names=(table, found.lease.holder))
         case SnapshotLeaseKind.READER:
             who, remedy = f"reader {holder}", say_remedy("table", "describe", table)
         case SnapshotLeaseKind.CHANGELOG:

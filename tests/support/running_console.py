@@ -24,6 +24,7 @@ from prometheus_client import CollectorRegistry
 import lakelog
 from console.config import parse_config
 from console.http.app import PageRoute
+from console.http.connections import RequestsInTime
 from console.http.live import LivePages
 from console.routes import PAGES
 from console.wiring import make_console, make_site
@@ -100,6 +101,7 @@ class RunningConsole:
         cookie: str | None = None,
         body: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
+        timeout: float = 20.0,
     ) -> Answer:
         """One request; a token goes into the header, a cookie is the value of the token's cookie."""
         sent = {"Host": f"localhost:{self.port}", **(headers or {})}
@@ -111,7 +113,7 @@ class RunningConsole:
         if body is not None:
             text = urlencode(body)
             sent.setdefault("Content-Type", "application/x-www-form-urlencoded")
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             connection.request(method, path, body=text, headers=sent)
             response = connection.getresponse()
@@ -172,12 +174,19 @@ def running_console(
 ) -> Iterator[RunningConsole]:
     """A console on a free port of this process, for a metastore."""
     given = {"LAKELOG_TARGET": target, **(environment or {})}
-    config = parse_config(["serve", "--insecure-dev", *arguments], given)
+    mode = () if "--tls-by-proxy" in arguments else ("--insecure-dev",)
+    config = parse_config(["serve", *mode, *arguments], given)
     site = make_site(config, CollectorRegistry(), structlog.get_logger())
     app, live = make_console(site, config, pages)
     listening = socket.create_server(("127.0.0.1", 0))
     settings = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="off", server_header=False, timeout_graceful_shutdown=1
+        app,
+        http=RequestsInTime,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(settings)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])), daemon=True)

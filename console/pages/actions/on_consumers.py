@@ -23,6 +23,13 @@ def _find_consumer(request: PageRequest, table: Table) -> Consumer:
     return consumer
 
 
+def _find_unchanged(request: PageRequest, table: Table) -> Consumer:
+    consumer = _find_consumer(request, table)
+    if value_of(request, "epoch") != str(consumer.epoch):
+        raise InvalidArgument(f"Consumer {consumer.consumer_id} was opened or reset since this page: look again.")
+    return consumer
+
+
 def _describe(consumer: Consumer, table: Table) -> list[str]:
     latest = table.info.latest_snapshot_id
     done = consumer.snapshot_id
@@ -44,17 +51,16 @@ def _ask_reset(request: PageRequest, table: Table) -> Question:
             "It goes on after the snapshot that you name: what lies before is not read again, and what it skips is "
             "not read at all.",
         ],
-        ("consumers", "reset", table.name, consumer.consumer_id, "--to", to or str(latest)),
+        ("consumers", "reset", "--to", to or str(latest)),
         (Field("to", "Goes on after snapshot", to, f"0: begins with the first; the newest is {latest}"),),
         {"consumer": consumer.consumer_id, "epoch": str(consumer.epoch)},
         is_dangerous=True,
+        command_names=(table.name, consumer.consumer_id),
     )
 
 
 def _reset(request: PageRequest, table: Table) -> str:
-    consumer = _find_consumer(request, table)
-    if value_of(request, "epoch") != str(consumer.epoch):
-        raise InvalidArgument(f"Consumer {consumer.consumer_id} was opened or reset since this page: look again.")
+    consumer = _find_unchanged(request, table)
     to = number_of(request, "to", "Goes on after snapshot")
     table.consumers.reset(consumer.consumer_id, to)
     return f"Consumer {consumer.consumer_id} of {table.name} goes on after snapshot {to}."
@@ -67,14 +73,15 @@ def _ask_delete(request: PageRequest, table: Table) -> Question:
             *_describe(consumer, table),
             "Its position is forgotten, and snapshots that only it needs may expire.",
         ],
-        ("consumers", "delete", table.name, consumer.consumer_id, "--yes"),
-        hidden={"consumer": consumer.consumer_id},
+        ("consumers", "delete", "--yes"),
+        hidden={"consumer": consumer.consumer_id, "epoch": str(consumer.epoch)},
         is_dangerous=True,
+        command_names=(table.name, consumer.consumer_id),
     )
 
 
 def _delete(request: PageRequest, table: Table) -> str:
-    consumer_id = _find_consumer(request, table).consumer_id
+    consumer_id = _find_unchanged(request, table).consumer_id
     table.consumers.delete(consumer_id)
     return f"Consumer {consumer_id} of {table.name} is forgotten."
 

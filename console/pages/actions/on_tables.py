@@ -42,6 +42,7 @@ def on_table(
         do,
         lambda table: table.name,
         lambda table: table_address(table.name, page),
+        lambda table: table.uuid,
     )
 
 
@@ -107,16 +108,23 @@ def _tag(request: PageRequest, table: Table) -> str:
 
 def _ask_delete_tag(request: PageRequest, table: Table) -> Question:
     tag = value_of(request, "tag")
-    tags = {each["name"]: each["snapshot_id"] for each in table.tags.list().to_pylist()}
+    tags = _load_tags(table)
     if tag not in tags:
         raise InvalidArgument(f"{table.name} has no tag {tag!r:.200}.", metadata={"field": "tag"})
     what = f"Snapshot {tags[tag]} loses the tag {tag}. It may expire then, as the table's options say."
     command = ("tags", "delete", table.name, tag, "--yes")
-    return Question((what,), command, hidden={"tag": tag}, is_dangerous=True)
+    return Question((what,), command, hidden={"tag": tag, "seen": str(tags[tag])}, is_dangerous=True)
+
+
+def _load_tags(table: Table) -> dict[str, int]:
+    return {each["name"]: each["snapshot_id"] for each in table.tags.list().to_pylist()}
 
 
 def _delete_tag(request: PageRequest, table: Table) -> str:
     tag = value_of(request, "tag")
+    snapshot_id = _load_tags(table).get(tag)
+    if value_of(request, "seen") != str(snapshot_id):
+        raise InvalidArgument(f"The tag {tag:.200} was of another snapshot when the page was made: look again.")
     table.tags.delete(tag)
     return f"The tag {tag} of {table.name} is deleted."
 

@@ -127,6 +127,22 @@ def test_an_open_page_follows_the_table(browser: Browser, stack: ForkedStack, ca
         assert page.evaluate("() => window.opened") is True
 
 
+def test_an_open_page_whose_stream_was_ended_for_good_opens_another_one(
+    browser: Browser, stack: ForkedStack, catalog: Catalog
+) -> None:
+    with watched_page(browser, WIDTHS[0], "light") as watched:
+        page = watched.page
+        page.clock.install()
+        # As a proxy answers while a console starts anew: browsers do not ask again by themselves.
+        page.route("**/live?*", lambda route: route.fulfill(status=502))
+        page.goto(f"{stack.console_url}pipelines")
+        expect(page.get_by_text("not live: reload for newer values")).to_be_visible()
+        page.unroute("**/live?*")
+        page.clock.run_for(20_000)
+        expect(page.get_by_text("live", exact=True)).to_be_visible()
+        watched.problems.clear()
+
+
 @pytest.mark.slow
 def test_a_metastore_that_is_away_is_reported_and_comes_back(
     browser: Browser, stack: ForkedStack, catalog: Catalog

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import re
+import shlex
 import threading
 from collections.abc import Iterator, Mapping
+from urllib.parse import urlencode
 
 import pyarrow as pa
 import pytest
 
+from lakelog.client.grpc.metastore import GrpcMetastore
+from lakelog.errors import LakelogError, OutcomeUnknown, Unavailable
 from lakelog.format.retention.consumer import ConsumerPosition
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
@@ -112,6 +117,98 @@ def test_another_console_refuses_a_form_that_was_sent_before(acting: RunningCons
     with running_console(target, "--actions") as other:
         assert other.post(path, form).status == 400
     assert newest(table) == 4
+
+
+def test_a_form_about_another_table_of_the_name_is_refused(
+    acting: RunningConsole, table: Table, catalog: Catalog
+) -> None:
+    forms = {
+        "roll-back": {**read_form(acting.get(address(table, "roll-back") + "?to=1")), "confirmed_name": table.name},
+        "tag": {**read_form(acting.get(address(table, "tag") + "?snapshot=2")), "tag": "t"},
+        "compact": {**read_form(acting.get(address(table, "compact"))), "full": "yes"},
+    }
+    catalog.drop_table(table.name)
+    other = catalog.create_table(table.name, pa.schema([("id", pa.int64())]))
+    for number in range(3):
+        other.append(pa.table({"id": [number]}))
+    for action, form in forms.items():
+        answer = acting.post(address(table, action), form)
+        assert answer.status == 400
+        assert "another one of the name" in answer.text
+    assert newest(other) == 3
+    assert not other.tags.list().num_rows
+    assert acting.post(address(other, "tag"), {**forms["tag"], "target_id": other.uuid}).status == 303, "the control"
+
+
+def test_a_tag_that_was_moved_and_a_consumer_that_was_opened_since_are_not_deleted(
+    acting: RunningConsole, table: Table, catalog: Catalog
+) -> None:
+    table.tags.create("release", 1)
+    (opened,) = catalog.metastore.open_consumer("etl", [table.uuid], "a reader")
+    tag_form = read_form(acting.get(address(table, "delete-tag") + "?tag=release"))
+    consumer_form = read_form(acting.get(address(table, "delete-consumer") + "?consumer=etl"))
+    table.tags.delete("release")
+    table.tags.create("release", 3)
+    assert catalog.metastore.open_consumer("etl", [table.uuid], "another")[0].epoch != opened.epoch
+    for action, form in (("delete-tag", tag_form), ("delete-consumer", consumer_form)):
+        answer = acting.post(address(table, action), form)
+        assert answer.status == 400
+        assert "look again" in answer.text
+        assert acting.post(address(table, action), read_form(answer)).status == 303, "the control"
+
+
+def test_a_command_takes_no_name_for_an_option(acting: RunningConsole, table: Table, catalog: Catalog) -> None:
+    catalog.metastore.open_consumer("--help", [table.uuid], "a reader")
+    hostile = "a;b 'c'"
+    catalog.metastore.open_consumer(hostile, [table.uuid], "a reader")
+    for action, words in (("reset", "--to 1"), ("delete", "--yes")):
+        page = acting.get(f"{address(table, action)}-consumer?consumer=--help&to=1").text
+        assert f"lakelog consumers {action} {words} -- {table.name} --help<" in page
+    page = acting.get(f"{address(table, 'delete')}-consumer?{urlencode({'consumer': hostile})}").text
+    command = html.unescape(re.findall('class="shell">(.*?)</code>', page)[0])
+    assert shlex.split(command)[-2:] == [table.name, hostile]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "words"),
+    [
+        (OutcomeUnknown("The answer was cut off."), 504, "it is not known whether this was done"),
+        (Unavailable("It is away."), 503, "Nothing was done"),
+    ],
+)
+@pytest.mark.parametrize("is_back", [True, False])
+def test_an_action_without_an_answer_says_what_is_known(
+    acting: RunningConsole,
+    table: Table,
+    monkeypatch: pytest.MonkeyPatch,
+    error: LakelogError,
+    status: int,
+    words: str,
+    is_back: bool,
+) -> None:
+    form = {**read_form(acting.get(address(table, "delete-tag") + "?tag=" + _tag(table)))}
+
+    def fail(*_: object, **__: object) -> None:
+        if not is_back:
+            monkeypatch.setattr(GrpcMetastore, "list_tags", fail_to_list)
+        raise error
+
+    def fail_to_list(*_: object, **__: object) -> None:
+        raise Unavailable("It is still away.")
+
+    monkeypatch.setattr(GrpcMetastore, "delete_tag", fail)
+    answer = acting.post(address(table, "delete-tag"), form)
+    assert answer.status == status
+    assert words in answer.text
+    assert error.message in answer.text
+    has_button = '<button class="danger">' in answer.text
+    assert has_button == (is_back and status == 503), "what may have been done is looked at before it is repeated"
+    assert "tries again by itself" not in answer.text
+
+
+def _tag(table: Table) -> str:
+    table.tags.create("release", 1)
+    return "release"
 
 
 def test_compactions_are_requested(acting: RunningConsole, table: Table, catalog: Catalog) -> None:

@@ -63,6 +63,26 @@ def test_a_metastore_that_is_away_is_said_and_comes_back(target: str, monkeypatc
         assert console.get("/pipelines").status == 200
 
 
+def test_pages_that_do_not_update_themselves_come_back_too(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callers, "_RETRIES", RetryPolicy(total_s=0.1))
+    with TcpProxy(int(target.rpartition(":")[2])) as proxy, running_console(proxy.target, "--actions") as console:
+        form = {"form_token": "x", "tag": "t", "snapshot": "1"}
+        assert console.get("/search?q=orders").status == 200
+        proxy.refuse()
+        away = console.get("/search?q=orders")
+        assert (away.status, 'data-live="yes"' in away.text) == (503, True)
+        undone = console.post("/tables/shop/orders/act/tag", form)
+        assert (undone.status, 'data-live="yes"' in undone.text) == (503, False)
+        assert "Nothing was done" in undone.text
+        statement = console.get("/query?sql=SELECT+id+FROM+shop.orders")
+        assert statement.status == 503
+        assert ">SELECT id FROM shop.orders</textarea>" in statement.text, "it can be run again"
+        with console.stream("/search?q=orders") as stream:
+            assert stream.next() == ("away", "")
+            proxy.heal()
+            assert stream.next() == ("changed", ""), "the browser loads the page again"
+
+
 def test_a_stream_ends_after_its_longest_time(console: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "LONGEST_S", 0.3)
     for _ in range(2):
@@ -93,6 +113,9 @@ def test_a_window_that_is_closed_gives_its_place_back(target: str) -> None:
 def test_a_token_that_ends_ends_the_stream(console: RunningConsole) -> None:
     with console.stream("/jobs", "nobody") as stream:
         assert stream.next() == ("signed-out", "")
+        rest = [stream.response.readline() for _ in range(2)]
+        assert rest == [b"\n", b""], "the stream ends: strangers hold no places"
+    wait_until_unused(console)
 
 
 @pytest.fixture

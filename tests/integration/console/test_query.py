@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
 import psutil
@@ -12,6 +14,8 @@ import pyarrow as pa
 import pytest
 
 from console.querying import running
+from console.querying.worker import work
+from lakelog.errors import Unavailable
 from lakelog.sdk.catalog import Catalog
 from tests.support.running_console import Answer, RunningConsole, running_console
 
@@ -134,6 +138,41 @@ def test_a_statement_that_takes_too_long_is_ended_with_all_that_it_holds(hasty: 
     assert ask(hasty, "SELECT 1").status == 200
 
 
+def test_a_statement_ends_when_its_browser_leaves(console: RunningConsole) -> None:
+    others = set(list_workers())
+    for _ in range(running.AT_ONCE):
+        with pytest.raises(TimeoutError):
+            console.get(f"/query?sql={quote(FOREVER)}", timeout=0.5)
+    wait_until(lambda: not [each for each in {*list_workers()} - others if each.status() != psutil.STATUS_ZOMBIE])
+    assert ask(console, "SELECT 1").status == 200, "its place is free"
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 10
+    while not is_true():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+
+
+def test_a_statement_ends_with_its_console(catalog: Catalog) -> None:
+    ours, theirs = running._processes.Pipe(duplex=False)
+    process = running._processes.Process(target=work, args=(theirs, catalog, FOREVER, None, 10, 60.0), daemon=True)
+    process.start()
+    theirs.close()
+    ours.recv()
+    assert process.is_alive()
+    ours.close()
+    process.join(10)
+    assert process.exitcode == 1
+
+
+def test_a_process_that_did_not_begin_is_no_matter_of_memory() -> None:
+    ours, theirs = running._processes.Pipe(duplex=False)
+    theirs.close()
+    with ours, pytest.raises(Unavailable, match="did not start"):
+        running._await_start(ours, threading.Event())
+
+
 def test_a_statement_that_takes_too_much_memory_is_ended(console: RunningConsole) -> None:
     # Texts of a gigabyte each, which DuckDB's own limit does not count.
     answer = ask(console, "SELECT length(repeat('x', 900000000) || repeat('y', 900000000) || repeat('z', 900000000))")
@@ -163,11 +202,13 @@ def test_too_many_statements_at_once_are_refused(console: RunningConsole, monkey
 
 def test_hostile_values_and_names_are_text(console: RunningConsole, catalog: Catalog) -> None:
     bad = "<script>alert(1)</script>"
-    answer = ask(console, f"SELECT '{bad}' AS `{bad}`, 'javascript:alert(1)' AS `_links`")
+    turned = "\u202eevil"
+    answer = ask(console, f"SELECT '{bad}' AS `{bad}`, 'javascript:alert(1)' AS `_links`, 1 AS `{turned}`")
     assert answer.status == 200
     assert bad not in answer.text
     assert "&lt;script&gt;" in answer.text
     assert 'href="javascript' not in answer.text
+    assert turned not in answer.text.partition("<table>")[2].partition("</table>")[0]
 
 
 def test_times_and_numbers_without_a_python_value(console: RunningConsole) -> None:

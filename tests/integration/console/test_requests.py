@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-import pytest
+import re
+import socket
+import time
+from typing import NoReturn
 
+import pytest
+import structlog
+
+from console.http import app, connections
+from console.http.app import PageRoute
 from console.http.security import POLICY
-from tests.support.running_console import RunningConsole, token_of
+from console.pages import query
+from console.routes import PAGES
+from lakelog.client.grpc.metastore import GrpcMetastore
+from lakelog.errors import InvalidArgument
+from tests.support.running_console import RunningConsole, running_console, token_of
 
 FORM = {"token": "wrong-token-0123456789"}
 REACHED = 401
@@ -45,6 +57,10 @@ def test_only_known_names_are_answered(console: RunningConsole, host: str, statu
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "null"}, 403),
         ({}, 403),
+        ({"Authorization": "Bearer added-by-a-proxy"}, REACHED),
+        ({"Authorization": "Bearer added-by-a-proxy", "Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Authorization": "Bearer added-by-a-proxy", "Origin": "http://evil.example"}, 403),
+        ({"Authorization": "Bearer added-by-a-proxy", "Origin": "null"}, 403),
     ],
 )
 def test_only_forms_of_this_console_are_taken(console: RunningConsole, headers: dict[str, str], status: int) -> None:
@@ -99,6 +115,34 @@ def test_refusals_have_them_too(console: RunningConsole) -> None:
         assert answer.headers["content-security-policy"] == POLICY
 
 
+SECRET = "sesame-0123"
+
+
+def fail(*_: object, **__: object) -> NoReturn:
+    url = f"postgresql://user:{SECRET}@db/lakelog"
+    raise InvalidArgument(f"Cannot reach {url}.", metadata={"url": url})
+
+
+def test_errors_show_no_secrets(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    route = PageRoute("/fails", fail)
+    monkeypatch.setattr(query, "run_statement", fail)
+    monkeypatch.setattr(GrpcMetastore, "create_tag", fail)
+    with running_console(target, "--actions", pages=(*PAGES, route)) as console:
+        table = console.get("/tables/shop/orders/act/tag").text
+        target_id = re.findall(r'name="target_id" value="([^"]*)"', table)[0]
+        form = {"form_token": "x", "target_id": target_id, "tag": "t", "snapshot": "1"}
+        for answer in (
+            console.get("/fails"),
+            console.get("/fails?as=json"),
+            console.get("/query?sql=SELECT+1"),
+            console.get("/query?sql=SELECT+1&as=json"),
+            console.post("/tables/shop/orders/act/tag", form),
+        ):
+            assert answer.status == 400
+            assert "Cannot reach postgresql://" in answer.text
+            assert SECRET not in answer.text
+
+
 def test_pages_have_no_inline_script_and_no_inline_style(console: RunningConsole) -> None:
     for path in ("/", "/streams", "/jobs", "/grants", "/settings", "/query", "/pipelines"):
         text = console.get(path).text
@@ -106,3 +150,69 @@ def test_pages_have_no_inline_script_and_no_inline_style(console: RunningConsole
         assert "<style" not in text
         assert text.count("<script") == 1
         assert token_of("root") not in text
+
+
+@pytest.mark.parametrize(
+    ("path", "location"),
+    [
+        ("//evil.example/", "/evil.example"),
+        ("//evil.example/%2e%2e?x=1", "/evil.example/..?x=1"),
+        ("/%2f%2Fevil.example", "/evil.example"),
+        ("/jobs/?kind=compact", "/jobs?kind=compact"),
+        ("//tables//", "/tables"),
+    ],
+)
+def test_no_address_of_a_page_names_another_host(console: RunningConsole, path: str, location: str) -> None:
+    answer = console.get(path)
+    assert (answer.status, answer.headers["location"]) == (307, location)
+    for each in (path, "/\\evil.example", "/pipelines//evil.example"):
+        links = re.findall(r'(?:href|action|data-address)="([^"]*)"', console.get(each).text)
+        assert not [link for link in links if link.startswith(("//", "/\\")) or "://" in link]
+
+
+def is_closed(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1000) == b""
+    except TimeoutError:
+        return False
+
+
+def test_connections_without_a_request_are_closed(console: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEADERS_S", 0.2)
+    start = b"GET /query HTTP/1.1\r\nHost: localhost\r\n"
+    with (
+        socket.create_connection(("127.0.0.1", console.port), 5) as silent,
+        socket.create_connection(("127.0.0.1", console.port), 5) as slow,
+        socket.create_connection(("127.0.0.1", console.port), 5) as good,
+    ):
+        slow.sendall(start + b"X: ")
+        good.sendall(start + b"\r\n")
+        assert good.recv(15) == b"HTTP/1.1 200 OK", "the control"
+        while b"</html>" not in (last := good.recv(100_000)):
+            assert last
+        good.sendall(start)
+        assert [is_closed(each) for each in (silent, slow, good)] == [True] * 3
+
+
+def test_a_form_that_arrives_slowly_is_refused(console: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "_FORM_S", 0.1)
+    with socket.create_connection(("127.0.0.1", console.port), 5) as slow:
+        slow.sendall(_head("/sign-in", 100) + b"tok")
+        assert slow.recv(1000).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_form_that_is_broken_off_is_no_error(console: RunningConsole) -> None:
+    with structlog.testing.capture_logs() as lines:
+        for path in ("/sign-in", "/no-page"):
+            with socket.create_connection(("127.0.0.1", console.port), 5) as client:
+                client.sendall(_head(path, 100) + b"tok")
+                time.sleep(0.05)
+        assert console.get("/query").status == 200
+    assert not [line for line in lines if line["log_level"] == "error"]
+
+
+def _head(path: str, length: int) -> bytes:
+    return (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-origin\r\n"
+        f"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {length}\r\n\r\n"
+    ).encode()

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.support.running_console import RunningConsole, token_of
+from console.http import callers
+from lakelog.client.connection.retry import RetryPolicy
+from lakelog.testing.proxy import TcpProxy
+from tests.support.running_console import RunningConsole, running_console, token_of
 
 FROM_HERE = {"Sec-Fetch-Site": "same-origin"}
 
@@ -63,3 +68,48 @@ def test_signing_out_takes_the_cookie_away(console: RunningConsole) -> None:
     assert answer.status == 303
     assert 'lakelog_token=""' in answer.cookies[0]
     assert "Max-Age=0" in answer.cookies[0]
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_a_link_of_another_page_leads_here_once_more_before_it_leads_to_the_sign_in(
+    console: RunningConsole, site: str
+) -> None:
+    followed = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}
+    path = "/tables/shop/orders?filter=%22%3E%3Cb%3E;'url=//evil"
+    answer = console.send("GET", path, headers=followed)
+    assert answer.status == 200
+    (target,) = re.findall(r'http-equiv="refresh" content="0; url=([^"]*)"', answer.text)
+    assert target == path.replace("'", "&#39;")
+    assert "shop" not in answer.text.replace(target, "")
+    again = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate"}
+    assert console.send("GET", path, headers=again).headers["location"].startswith("/sign-in?to=")
+    assert console.send("GET", path, cookie="expired-token-0123456789", headers=followed).status == 303
+    assert console.send("GET", path, headers={**followed, "Sec-Fetch-Mode": "no-cors"}).status == 303
+
+
+def test_over_https_no_sibling_can_sign_people_in_and_no_stranger_reads_the_metastores_address(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callers, "_RETRIES", RetryPolicy(total_s=0.1))
+    with TcpProxy(int(target.rpartition(":")[2])) as proxy, running_console(proxy.target, "--tls-by-proxy") as console:
+        signed_in = console.send("POST", "/sign-in", body={"token": token_of("root")}, headers=FROM_HERE)
+        (cookie,) = signed_in.cookies
+        assert cookie.startswith(f"__Host-lakelog_token={token_of('root')};")
+        assert "Secure" in cookie
+        assert "Path=/;" in cookie
+        assert "Domain" not in cookie
+        kept = {"Cookie": f"__Host-lakelog_token={token_of('root')}"}
+        assert console.send("GET", "/jobs", headers=kept).status == 200
+        assert console.send("GET", "/jobs", cookie=token_of("root")).status == 303, "what a sibling has set"
+        (gone,) = console.send("POST", "/sign-out", body={}, headers={**kept, **FROM_HERE}).cookies
+        assert gone.startswith('__Host-lakelog_token="";')
+        assert "Secure" in gone, "otherwise browsers ignore it"
+        proxy.refuse()
+        for path in ("/jobs", "/jobs?as=json", "/search?q=x"):
+            away = console.send("GET", path, headers=kept)
+            assert away.status == 503
+            assert "lakelog doctor" in away.text
+            assert "127.0.0.1" not in away.text
+        statement = console.send("GET", "/query?sql=SELECT+id+FROM+shop.orders", headers=kept)
+        assert "Run the statement again" in statement.text
+        assert "127.0.0.1" not in statement.text

@@ -77,3 +77,12 @@ def test_a_browser_that_goes_away_does_not_stop_the_work() -> None:
         assert work.count == 1
 
     asyncio.run(run())
+
+
+def test_what_a_form_holds_is_not_kept() -> None:
+    async def run() -> None:
+        once = Once()
+        await once.run((KEY[0], KEY[1], (("form_token", "x" * 1_000_000),)), _Work(DONE))
+        assert [len(key) for key in once._sent] == [32]
+
+    asyncio.run(run())
