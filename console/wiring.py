@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket
+import ssl
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import uvicorn
@@ -22,6 +23,7 @@ from lakelog.format.jobs.presence import CONSOLE, ServiceState
 from lakelog.serving.http_endpoint import open_beside
 from lakelog.serving.logging_setup import Logger
 from lakelog.serving.presence import Activity, make_presence
+from lakelog.serving.stopping import catch_signals
 from lakelog.serving.telemetry.process_metrics import add_process_metrics
 
 from .config import Config
@@ -37,10 +39,12 @@ from .routes import PAGES
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to us: streams of open pages end first."""
+    """Leaves signals to us: streams of open pages end first, and the console leaves the list of services."""
 
-    def install_signal_handlers(self) -> None:
-        """Installs none."""
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Catches none: uvicorn would raise them again at its end, where a second signal ends the process at once."""
+        yield
 
 
 def make_site(config: Config, registry: CollectorRegistry, log: Logger) -> Site:
@@ -75,23 +79,10 @@ async def serve(config: Config, log: Logger) -> None:
     add_process_metrics(registry, CONSOLE)
     site = make_site(config, registry, log)
     app, live = make_console(site, config)
+    server = _make_server(app, config)
     listening = _listen(config)
     port = listening.getsockname()[1]
-    server = _Server(
-        uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            server_header=False,
-            proxy_headers=False,
-            ws="none",
-            timeout_graceful_shutdown=max(1, round(config.grace_s)),
-            ssl_certfile=config.tls.certificate if config.tls else None,
-            ssl_keyfile=config.tls.key if config.tls else None,
-        )
-    )
-    signalled = _catch_signals()
+    signalled = catch_signals()
     http = open_beside(config.listen.host, config.metrics_port, registry, lambda: not signalled.is_set())
     own = connect_as(config.connect, config.connect.token)
     # Without a token only a metastore for development takes reports.
@@ -126,6 +117,30 @@ async def serve(config: Config, log: Logger) -> None:
     log.info("stopped")
 
 
+def _make_server(app: Security, config: Config) -> _Server:
+    settings = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        timeout_graceful_shutdown=max(1, round(config.grace_s)),
+        ssl_certfile=config.tls.certificate if config.tls else None,
+        ssl_keyfile=config.tls.key if config.tls else None,
+    )
+    try:
+        settings.load()
+    except ssl.SSLError as error:
+        raise InvalidArgument(
+            f"--tls-cert and --tls-key cannot be used: {error.reason}. Give the certificate with its chain and its own "
+            "private key, both PEM and without a passphrase.",
+            metadata={"field": "tls-cert"},
+        ) from error
+    return _Server(settings)
+
+
 def _address(config: Config, port: int) -> str:
     host = f"[{config.listen.host}]" if ":" in config.listen.host else config.listen.host
     return f"{'https' if config.tls else 'http'}://{host}:{port}/"
@@ -151,17 +166,3 @@ def _listen(config: Config) -> socket.socket:
             "--listen.",
             metadata={"field": "listen"},
         ) from error
-
-
-def _catch_signals() -> asyncio.Event:
-    signalled = asyncio.Event()
-
-    def on_signal(number: int) -> None:
-        if signalled.is_set():
-            # A second signal ends the process at once.
-            os._exit(128 + number)
-        signalled.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, on_signal, int(number))
-    return signalled

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -25,6 +24,7 @@ from lakelog.serving.rotation.live_access import LiveAccess
 from lakelog.serving.rotation.metrics import RotationMetrics
 from lakelog.serving.rotation.opening import open_tls
 from lakelog.serving.rotation.rotation import Rotation
+from lakelog.serving.stopping import catch_signals
 from lakelog.serving.telemetry.process_metrics import add_process_metrics
 
 from .config import ServeConfig
@@ -74,7 +74,7 @@ async def serve(config: ServeConfig, log: Logger) -> None:
             host=config.listen.host,
             port=None if http is None else http.port,
         )
-        signalled = _catch_signals()
+        signalled = catch_signals()
         try:
             async with open_probe_port(config.listen.host, config.health_port, lambda: server.serving):
                 await server.start()
@@ -99,20 +99,6 @@ def observe(config: ServeConfig, server: ReaderServer) -> Activity:
     count = server.subscription_count
     work = [f"serves {config.listen.host}:{server.port}", *([f"subscriptions: {count}"] if count else ())]
     return Activity(ServiceState.DRAINING if server.is_draining else state, work)
-
-
-def _catch_signals() -> asyncio.Event:
-    signalled = asyncio.Event()
-
-    def on_signal(number: int) -> None:
-        if signalled.is_set():
-            # A second signal ends the process at once.
-            os._exit(128 + number)
-        signalled.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, on_signal, int(number))
-    return signalled
 
 
 def _say_ready(config: ServeConfig, server: ReaderServer, http: HttpEndpoint | None, log: Logger) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -26,6 +27,20 @@ def on_signals(stop: Callable[[], None], is_stopping: Callable[[], bool]) -> Non
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
+
+
+def catch_signals() -> asyncio.Event:
+    """As `on_signals`, for a service in the event loop that runs here: the first signal sets the event."""
+    signalled = asyncio.Event()
+
+    def on_signal(number: int) -> None:
+        if signalled.is_set():
+            os._exit(128 + number)
+        signalled.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, on_signal, int(number))
+    return signalled
 
 
 def leave(code: int) -> NoReturn:
