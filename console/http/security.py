@@ -84,7 +84,7 @@ class Security:
         if not comes_from_here(host, headers):
             return PlainTextResponse("This form was sent by another page. Open the page of the console itself.\n", 403)
         length = headers.get("content-length", "")
-        if not length.isdigit():
+        if not length.isdecimal():
             return PlainTextResponse("The length of the form is missing.\n", 411)
         if int(length) > LONGEST_BODY:
             return PlainTextResponse(f"The form has {length} bytes; {LONGEST_BODY} are allowed.\n", 413)
@@ -92,17 +92,18 @@ class Security:
 
 
 def comes_from_here(host: str, headers: Headers) -> bool:
-    """Whether a form was sent by one of our own pages, as far as the browser says. Pure.
+    """Whether a form was sent by one of our own pages, or by a program. Pure.
 
-    A program that sends its token in the header Authorization has no page: no other page can make a browser send that.
+    Browsers say where a form is from. A program says nothing of the kind, and sends its token in the header
+    Authorization. That header alone proves nothing: a proxy in front may add it to all requests, also to those that
+    another page made a browser send.
     """
-    if headers.get("authorization"):
-        return True
-    site = headers.get("sec-fetch-site")
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None:
         return site == "same-origin"
-    origin = headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc.lower() == host.lower()
+    if origin is not None:
+        return urlsplit(origin).netloc.lower() == host.lower()
+    return bool(headers.get("authorization"))
 
 
 def _without_port(host: str) -> str:

@@ -45,6 +45,10 @@ def test_only_known_names_are_answered(console: RunningConsole, host: str, statu
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "null"}, 403),
         ({}, 403),
+        ({"Authorization": "Bearer added-by-a-proxy"}, REACHED),
+        ({"Authorization": "Bearer added-by-a-proxy", "Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Authorization": "Bearer added-by-a-proxy", "Origin": "http://evil.example"}, 403),
+        ({"Authorization": "Bearer added-by-a-proxy", "Origin": "null"}, 403),
     ],
 )
 def test_only_forms_of_this_console_are_taken(console: RunningConsole, headers: dict[str, str], status: int) -> None:
