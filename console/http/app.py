@@ -126,16 +126,13 @@ class Site:
         self, page: PageFunction, request: Request, form: Mapping[str, str] | None = None
     ) -> Page | Redirect:
         """Runs the function of a page in a thread, with the caller's catalog; raises what it raises."""
-        token = self.token_of(request)
-        asked = PageRequest(
-            catalog=self.callers.catalog(token),
-            path=request.path_params,
-            query=dict(request.query_params),
-            clock=self.clock,
-            settings=self.settings,
-            form=form or {},
-        )
-        return await anyio.to_thread.run_sync(page, asked, limiter=self._threads)
+        token, path, query = self.token_of(request), request.path_params, dict(request.query_params)
+
+        def make() -> Page | Redirect:
+            with self.callers.catalog(token) as catalog:
+                return page(PageRequest(catalog, path, query, self.clock, self.settings, form or {}))
+
+        return await anyio.to_thread.run_sync(make, limiter=self._threads)
 
     async def answer(self, route: PageRoute, request: Request) -> Response:
         """The answer to a request for a page."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,8 +41,12 @@ _RETRIES: Final = RetryPolicy(total_s=2.0)
 
 @dataclass
 class _Entry:
+    """A catalog, how many requests use it, and whether it was left out, so that the last one closes it."""
+
     catalog: Catalog
     used_s: float
+    users: int = 0
+    is_out: bool = False
 
 
 class Callers:
@@ -60,8 +65,9 @@ class Callers:
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
 
-    def catalog(self, token: str | None) -> Catalog:
-        """The catalog of a caller.
+    @contextmanager
+    def catalog(self, token: str | None) -> Iterator[Catalog]:
+        """The catalog of a caller, open for the length of the block whoever else comes meanwhile.
 
         Args:
             token: Identifies the caller; None: nothing does.
@@ -74,20 +80,20 @@ class Callers:
                 "A token has 1 to 8192 visible ASCII characters without spaces: copy it again.",
                 metadata={"field": "token"},
             )
-        key = self.key(token)
-        closed: list[Catalog] = []
         with self._lock:
-            now_s = self._clock.monotonic_s()
-            entry = self._entries.get(key)
-            if entry is None:
-                entry = self._entries[key] = _Entry(self._connect(token or self._own_token), now_s)
-            entry.used_s = now_s
-            self._entries.move_to_end(key)
-            while len(self._entries) > _MOST_CALLERS or next(iter(self._entries.values())).used_s < now_s - _IDLE_S:
-                closed.append(self._entries.popitem(last=False)[1].catalog)
-        for catalog in closed:
-            catalog.close()
-        return entry.catalog
+            entry = self._find(token)
+            entry.users += 1
+            closed = self._leave_out()
+        for each in closed:
+            each.close()
+        try:
+            yield entry.catalog
+        finally:
+            with self._lock:
+                entry.users -= 1
+                is_last = entry.is_out and not entry.users
+            if is_last:
+                entry.catalog.close()
 
     @staticmethod
     def key(token: str | None) -> str:
@@ -101,6 +107,26 @@ class Callers:
             self._entries.clear()
         for entry in entries:
             entry.catalog.close()
+
+    def _find(self, token: str | None) -> _Entry:
+        key, now_s = self.key(token), self._clock.monotonic_s()
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = _Entry(self._connect(token or self._own_token), now_s)
+        entry.used_s = now_s
+        self._entries.move_to_end(key)
+        return entry
+
+    def _leave_out(self) -> list[Catalog]:
+        """Forgets those that were idle for long, and the longest idle of too many; returns those that no one uses."""
+        idle_s = self._clock.monotonic_s() - _IDLE_S
+        closed: list[Catalog] = []
+        while len(self._entries) > _MOST_CALLERS or next(iter(self._entries.values())).used_s < idle_s:
+            _, entry = self._entries.popitem(last=False)
+            entry.is_out = True
+            if not entry.users:
+                closed.append(entry.catalog)
+        return closed
 
 
 def connect_as(settings: ConnectSettings, token: Token | None) -> Catalog:

@@ -68,4 +68,5 @@ def _try_token(site: Site, token: str) -> None:
             "that sends it in the header Authorization.",
             metadata={"field": "token"},
         )
-    site.callers.catalog(token).databases()
+    with site.callers.catalog(token) as catalog:
+        catalog.databases()
