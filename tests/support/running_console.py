@@ -168,11 +168,15 @@ class Stream:
 
 @contextmanager
 def running_console(
-    target: str, *arguments: str, pages: tuple[PageRoute, ...] = PAGES, environment: Mapping[str, str] | None = None
+    target: str,
+    *arguments: str,
+    pages: tuple[PageRoute, ...] = PAGES,
+    environment: Mapping[str, str] | None = None,
+    plaintext: str = "--insecure-dev",
 ) -> Iterator[RunningConsole]:
-    """A console on a free port of this process, for a metastore."""
+    """A console on a free port of this process, for a metastore; `plaintext` says why it needs no certificate."""
     given = {"LAKELOG_TARGET": target, **(environment or {})}
-    config = parse_config(["serve", "--insecure-dev", *arguments], given)
+    config = parse_config(["serve", plaintext, *arguments], given)
     site = make_site(config, CollectorRegistry(), structlog.get_logger())
     app, live = make_console(site, config, pages)
     listening = socket.create_server(("127.0.0.1", 0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import signal
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from console.querying import running
+from console.querying.worker import work
 from lakelog.sdk.catalog import Catalog
 from tests.support.running_console import Answer, RunningConsole, running_console
 
@@ -24,7 +26,8 @@ def ask(console: RunningConsole, sql: str, name: str = "root", more: str = "") -
 
 @pytest.fixture(scope="module")
 def hasty(target: str) -> Iterator[RunningConsole]:
-    with running_console(target, "--query-seconds", "1", "--max-query-rows", "2") as console:
+    """For statements that never end; on a busy machine any other may take a second."""
+    with running_console(target, "--query-seconds", "1") as console:
         yield console
 
 
@@ -114,9 +117,10 @@ def test_a_statement_sees_what_the_caller_may(console: RunningConsole) -> None:
     assert ask(console, "SELECT name FROM sys.tables", "stranger", "&as=json&part=rows").json == []
 
 
-def test_more_rows_than_the_page_shows_are_left_out(hasty: RunningConsole) -> None:
-    assert "there are more" in ask(hasty, "SELECT * FROM shop.orders").text
-    assert len(ask(hasty, "SELECT * FROM shop.orders", more="&as=json&part=rows").json) == 2
+def test_more_rows_than_the_page_shows_are_left_out(target: str) -> None:
+    with running_console(target, "--max-query-rows", "2") as console:
+        assert "there are more" in ask(console, "SELECT * FROM shop.orders").text
+        assert len(ask(console, "SELECT * FROM shop.orders", more="&as=json&part=rows").json) == 2
 
 
 def list_workers() -> list[psutil.Process]:
@@ -124,14 +128,27 @@ def list_workers() -> list[psutil.Process]:
     return [child for forker in forkers for child in forker.children()]
 
 
-def test_a_statement_that_takes_too_long_is_ended_with_all_that_it_holds(hasty: RunningConsole) -> None:
+def test_a_statement_that_takes_too_long_is_ended_with_all_that_it_holds(
+    hasty: RunningConsole, console: RunningConsole
+) -> None:
     # Other tests of this process fork services from a server of the same kind.
     others = set(list_workers())
     answer = ask(hasty, FOREVER)
     assert answer.status == 400
     assert "ended after 1 s" in answer.text
     assert not [each for each in {*list_workers()} - others if each.status() != psutil.STATUS_ZOMBIE]
-    assert ask(hasty, "SELECT 1").status == 200
+    assert ask(console, "SELECT 1").status == 200, "its place is free again"
+
+
+def test_a_statement_of_a_console_that_is_gone_ends_by_itself(catalog: Catalog) -> None:
+    _, answers = running._processes.Pipe(duplex=False)
+    process = running._processes.Process(target=work, args=(answers, catalog, FOREVER, None, 10, 0.1), daemon=True)
+    process.start()
+    try:
+        process.join(20)
+        assert process.exitcode == -signal.SIGALRM
+    finally:
+        process.kill()
 
 
 def test_a_statement_that_takes_too_much_memory_is_ended(console: RunningConsole) -> None:

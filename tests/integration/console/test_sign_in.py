@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.running_console import RunningConsole, token_of
+from tests.support.running_console import RunningConsole, running_console, token_of
 
 FROM_HERE = {"Sec-Fetch-Site": "same-origin"}
 
@@ -18,6 +18,15 @@ def test_a_token_is_tried_and_kept_in_a_cookie(console: RunningConsole) -> None:
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
     assert console.send("GET", "/jobs", cookie=token_of("root")).status == 200
+
+
+def test_behind_a_proxy_that_ends_tls_the_cookie_is_for_https_alone(console: RunningConsole, target: str) -> None:
+    with running_console(target, plaintext="--tls-by-proxy") as behind_proxy:
+        answer = behind_proxy.send("POST", "/sign-in", body={"token": token_of("root")}, headers=FROM_HERE)
+    assert "; Secure" in answer.cookies[0]
+    assert answer.headers["strict-transport-security"].startswith("max-age=")
+    plain = console.send("POST", "/sign-in", body={"token": token_of("root")}, headers=FROM_HERE)
+    assert "Secure" not in plain.cookies[0], "a browser would not send it back"
 
 
 @pytest.mark.parametrize(
