@@ -6,10 +6,12 @@ import csv
 import io
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import psutil
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from console.querying import running
@@ -107,6 +109,23 @@ def test_everything_else_is_refused(console: RunningConsole, catalog: Catalog, s
     assert "root:" not in answer.text
     assert ask(console, sql, more="&as=json").status == 400
     assert catalog.table("shop.orders").info.latest_snapshot_id == before
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT * FROM {}", "SELECT 1 WHERE EXISTS (SELECT * FROM {})", "EXPLAIN SELECT * FROM {}"]
+)
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
+def test_files_that_could_be_read_are_not(console: RunningConsole, tmp_path: Path, kind: str, sql: str) -> None:
+    file = tmp_path / f"private.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.table({"a": ["zebra"]}), file)
+    else:
+        file.write_text("a\nzebra\n" if kind == "csv" else '{"a": "zebra"}\n')
+    for place in (file, file.as_uri()):
+        answer = ask(console, sql.format(f"read_{kind}('{place}')"))
+        assert answer.status == 400
+        assert "this page only reads tables" in answer.text
+        assert "zebra" not in answer.text
 
 
 def test_a_statement_sees_what_the_caller_may(console: RunningConsole) -> None:
