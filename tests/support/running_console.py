@@ -111,7 +111,7 @@ class RunningConsole:
         if body is not None:
             text = urlencode(body)
             sent.setdefault("Content-Type", "application/x-www-form-urlencoded")
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, path, body=text, headers=sent)
             response = connection.getresponse()
@@ -132,7 +132,7 @@ class RunningConsole:
     @contextmanager
     def stream(self, page: str, name: str = "root") -> Iterator[Stream]:
         """The live stream of a page."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             headers = {"Host": "localhost", "Authorization": f"Bearer {token_of(name)}"}
             connection.request("GET", f"/live?{urlencode({'page': page})}", headers=headers)
