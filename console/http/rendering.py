@@ -39,7 +39,7 @@ AREAS: Final = (
 )
 """The navigation: name, address, title, and the key that follows `g` on a keyboard."""
 
-_GOOD: Final = frozenset({"running", "done", "present", "serving", "ok", "published", "leased"})
+_GOOD: Final = frozenset({"running", "done", "present", "serving", "ok", "published", "leased", "read", "served"})
 _BAD: Final = frozenset({"failed", "gone", "error", "critical", "not serving", "unreachable", "abandoned"})
 _WARN: Final = frozenset(
     {"silent", "resting", "warning", "starting", "draining", "waiting", "late", "expired", "stopped"}
@@ -143,6 +143,8 @@ def show(value: Any, kind: str) -> str | Markup:
     match kind:
         case "count":
             return format_count(int(value))
+        case "change":
+            return f"{int(value):+,}".replace("-", "−") if value else "none"
         case "bytes":
             return Markup('<span title="{} bytes">{}</span>').format(f"{int(value):,}", format_bytes(int(value)))
         case "time":

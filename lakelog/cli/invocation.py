@@ -309,6 +309,16 @@ class LakelogCommand(click.Command):
             formatter.write_text("Also: --output json, --quiet, and -v for tracebacks.")
 
 
+class FileCommand(LakelogCommand):
+    """A command whose `-o` names a file that it makes. The format of its output has its long name alone."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        for option in self.params:
+            if option.name == "_output":
+                option.opts.remove("-o")
+
+
 class LakelogGroup(click.Group):
     """A group of such commands, in the order in which they were added."""
 

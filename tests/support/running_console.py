@@ -101,7 +101,7 @@ class RunningConsole:
         cookie: str | None = None,
         body: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout: float = 20.0,
+        timeout: float = 60.0,
     ) -> Answer:
         """One request; a token goes into the header, a cookie is the value of the token's cookie."""
         sent = {"Host": f"localhost:{self.port}", **(headers or {})}
@@ -134,7 +134,7 @@ class RunningConsole:
     @contextmanager
     def stream(self, page: str, name: str = "root") -> Iterator[Stream]:
         """The live stream of a page."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             headers = {"Host": "localhost", "Authorization": f"Bearer {token_of(name)}"}
             connection.request("GET", f"/live?{urlencode({'page': page})}", headers=headers)
@@ -170,7 +170,10 @@ class Stream:
 
 @contextmanager
 def running_console(
-    target: str, *arguments: str, pages: tuple[PageRoute, ...] = PAGES, environment: Mapping[str, str] | None = None
+    target: str,
+    *arguments: str,
+    pages: tuple[PageRoute, ...] = PAGES,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[RunningConsole]:
     """A console on a free port of this process, for a metastore."""
     given = {"LAKELOG_TARGET": target, **(environment or {})}

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 from lakelog.client.metastore.metastore import Metastore
-from lakelog.format.retention.consumer import SERVED_BY, Consumer
+from lakelog.format.retention.consumer import Consumer, name_state
 from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
 from lakelog.format.tables.table import TableInfo, TableName
 
@@ -88,12 +88,11 @@ def _show_consumer(info: TableInfo, consumer: Consumer, lag: Sequence[Snapshot],
     """A row. Pure."""
     table = str(info.name)
     to_do = None if consumer.snapshot_id is None else max(info.latest_snapshot_id - consumer.snapshot_id, 0)
-    state = "expired" if consumer.is_expired else "read" if consumer.holder else "silent"
     is_counted = to_do is not None and len(lag) >= min(to_do, _MAX_COUNTED) and to_do <= _MAX_COUNTED
     return {
         "consumer": consumer.consumer_id,
         "table": table,
-        "state": "served" if consumer.holder.startswith(SERVED_BY) else state,
+        "state": name_state(consumer.holder, is_expired=consumer.is_expired),
         "snapshot_id": consumer.snapshot_id,
         "snapshots": to_do,
         "rows": sum(each.added_rows for each in lag if each.kind is not SnapshotKind.COMPACT) if is_counted else None,

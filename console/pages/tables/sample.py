@@ -49,10 +49,10 @@ class Sample:
 
 
 def load_sample(request: PageRequest, table: Table, newest: Snapshot | None) -> Sample:
-    """Some rows of the newest snapshot, or of the one that the address names.
+    """Some rows of the newest snapshot.
 
     Raises:
-        NotFound, SnapshotExpired: There is no such snapshot, or no table any more.
+        NotFound: The table was dropped.
     """
     condition = request.query.get("filter", "").strip()
     is_asked = bool(condition) or "rows" in request.query

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from lakelog.pictures.history import History, load_history, measure_lag
+from lakelog.format.retention.consumer import name_state
+from lakelog.pictures.history import MOST_SNAPSHOTS, History, load_history, measure_lag
 from lakelog.sdk.tables.table import Table
 
 from ..actions.offered import action_address, is_offered
@@ -16,7 +17,9 @@ _CONSUMERS: Final = (
     Column("id", "Consumer", "code"),
     Column("snapshot_id", "Has done", "count", "the last snapshot that it has done"),
     Column("snapshots_behind", "Snapshots behind", "count"),
-    Column("rows_behind", "Rows behind", "text", "rows that these snapshots added"),
+    Column(
+        "rows_behind", "Rows behind", "count", f"without those of compactions; none: over {MOST_SNAPSHOTS:,} snapshots"
+    ),
     Column("behind_ms", "Behind by", "age", "how long ago the first of these was committed"),
     Column("state", "State", "state"),
     Column("holder", "Read by", "code"),
@@ -91,11 +94,10 @@ def _describe(row: dict[str, Any], history: History, now_ms: int, table: Table) 
     rows_behind, behind_ms, links = None, None, {}
     if row["snapshot_id"] is not None:
         lag = measure_lag(history, row["snapshot_id"], now_ms)
-        least = "at least " if lag.is_least else ""
-        rows_behind, behind_ms = f"{least}{lag.rows:,}", lag.age_ms
+        rows_behind, behind_ms = None if lag.is_least else lag.rows, lag.age_ms
         if row["snapshot_id"]:
             links["snapshot_id"] = table_address(table.name, f"snapshots/{row['snapshot_id']}")
-    state = "expired" if row["expired"] else "running" if row["holder"] else "stopped"
+    state = name_state(row["holder"] or "", is_expired=row["expired"])
     return {**row, "rows_behind": rows_behind, "behind_ms": behind_ms, "state": state, "_links": links}
 
 

@@ -83,9 +83,11 @@ def write_bundle(path: Path, situation: Situation) -> Manifest:
             _add(tar, "manifest.json", _to_json(manifest.describe()))
         unfinished.replace(path)
     except OSError as error:
+        raise LakelogError(f"{path} cannot be written: {error.strerror}. Choose another file by -o.") from error
+    finally:
+        # Also after Ctrl-C.
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
-        raise LakelogError(f"{path} cannot be written: {error.strerror}. Choose another file by -o.") from error
     return manifest
 
 

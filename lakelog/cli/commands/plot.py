@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from lakelog.cli.input.arguments import Whole
-from lakelog.cli.invocation import Invocation, LakelogCommand, LakelogGroup, pass_invocation
+from lakelog.cli.invocation import FileCommand, Invocation, LakelogGroup, pass_invocation
 from lakelog.pictures.svg.picture import DEFAULT_WIDTH, LEAST_WIDTH
 
 if TYPE_CHECKING:
@@ -24,18 +24,8 @@ _STANDARD_OUTPUT: Final = "-"
 _MOST_WIDE: Final = 4000
 
 
-class _PlotCommand(LakelogCommand):
-    """A command whose `-o` names a file, as of other programs that draw. The format has its long name alone."""
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        for option in self.params:
-            if option.name == "_output":
-                option.opts.remove("-o")
-
-
 class _PlotGroup(LakelogGroup):
-    command_class = _PlotCommand
+    command_class = FileCommand
 
 
 @click.group(cls=_PlotGroup)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+import shlex
 import socket
 import stat
 import subprocess
@@ -160,10 +161,13 @@ def check_folders(situation: Situation) -> Finding:
     """Whether the folders can be written to, and whether files with secrets are private."""
     for folder in _list_folders(situation):
         if not os.access(folder, os.W_OK | os.X_OK):
-            return fail(f"{folder} cannot be written to.", f"chmod u+rwx {folder}, or choose another folder.")
+            return fail(
+                f"{folder} cannot be written to.",
+                f"{shlex.join(('chmod', 'u+rwx', str(folder)))}, or choose another folder.",
+            )
     open_files = [str(path) for path in _list_secret_files(situation) if _is_open_to_others(path)]
     if open_files:
-        return warn("Others on this machine can read files with secrets.", f"chmod go= {' '.join(open_files)}")
+        return warn("Others on this machine can read files with secrets.", shlex.join(("chmod", "go=", *open_files)))
     return fine("Folders can be written to, and files with secrets are private.", *map(str, _list_folders(situation)))
 
 

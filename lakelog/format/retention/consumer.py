@@ -36,6 +36,15 @@ class Consumer:
     is_expired: bool = False
 
 
+def name_state(holder: str, *, is_expired: bool) -> str:
+    """`served` (by the reader service), `read` (by another program), `silent` (by no one) or `expired`. Pure."""
+    if is_expired:
+        return "expired"
+    if not holder:
+        return "silent"
+    return "served" if holder.startswith(SERVED_BY) else "read"
+
+
 @dataclass(frozen=True)
 class ConsumerPosition:
     """The position to which a consumer is to be moved.

@@ -273,6 +273,7 @@ def test_only_callers_that_may_are_asked(acting: RunningConsole, table: Table, c
         assert acting.post(address(table, "tag"), form, name).status == 403
     assert table.tags.list().num_rows == 0
     assert acting.post(address(table, "tag"), form, "ann").status == 303, "the control"
+    assert acting.post(address(table, "tag"), form, "viewer").status == 403, "the answer to ann is not for others"
 
 
 def test_forms_without_a_token_and_of_other_pages_are_refused(acting: RunningConsole, table: Table) -> None:

@@ -26,12 +26,12 @@ def test_a_signal_ends_it_in_good_order(target: str, catalog: Catalog) -> None:
     try:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("console ready on http://127.0.0.1:")
-        deadline_s = time.monotonic() + 20
+        deadline_s = time.monotonic() + 60
         while not is_reported(catalog) and time.monotonic() < deadline_s:
             time.sleep(0.05)
         assert is_reported(catalog)
         process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=20)
+        _, log = process.communicate(timeout=60)
         assert process.returncode == 0
         assert '"event": "stopped"' in log
         assert not is_reported(catalog), "it would count as a service that is gone"
@@ -48,7 +48,7 @@ def test_a_key_of_another_certificate_is_refused_before_it_says_that_it_is_ready
     certificate, key = str(authority.issue("one").certificate), str(authority.issue("other").key)
     process = start(target, "--tls-cert", certificate, "--tls-key", key)
     try:
-        out, log = process.communicate(timeout=20)
+        out, log = process.communicate(timeout=60)
     finally:
         process.kill()
     assert process.returncode == 2

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import psutil
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from console.querying import running
@@ -28,7 +31,8 @@ def ask(console: RunningConsole, sql: str, name: str = "root", more: str = "") -
 
 @pytest.fixture(scope="module")
 def hasty(target: str) -> Iterator[RunningConsole]:
-    with running_console(target, "--query-seconds", "1", "--max-query-rows", "2") as console:
+    """For statements that never end; on a busy machine any other may take a second."""
+    with running_console(target, "--query-seconds", "1") as console:
         yield console
 
 
@@ -110,6 +114,23 @@ def test_everything_else_is_refused(console: RunningConsole, catalog: Catalog, s
     assert catalog.table("shop.orders").info.latest_snapshot_id == before
 
 
+@pytest.mark.parametrize(
+    "sql", ["SELECT * FROM {}", "SELECT 1 WHERE EXISTS (SELECT * FROM {})", "EXPLAIN SELECT * FROM {}"]
+)
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
+def test_files_that_could_be_read_are_not(console: RunningConsole, tmp_path: Path, kind: str, sql: str) -> None:
+    file = tmp_path / f"private.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.table({"a": ["zebra"]}), file)
+    else:
+        file.write_text("a\nzebra\n" if kind == "csv" else '{"a": "zebra"}\n')
+    for place in (file, file.as_uri()):
+        answer = ask(console, sql.format(f"read_{kind}('{place}')"))
+        assert answer.status == 400
+        assert "this page only reads tables" in answer.text
+        assert "zebra" not in answer.text
+
+
 def test_a_statement_sees_what_the_caller_may(console: RunningConsole) -> None:
     assert ask(console, "SELECT count(*) FROM shop.orders", "ann").status == 200
     refused = ask(console, "SELECT count(*) FROM other.secret", "ann")
@@ -118,9 +139,10 @@ def test_a_statement_sees_what_the_caller_may(console: RunningConsole) -> None:
     assert ask(console, "SELECT name FROM sys.tables", "stranger", "&as=json&part=rows").json == []
 
 
-def test_more_rows_than_the_page_shows_are_left_out(hasty: RunningConsole) -> None:
-    assert "there are more" in ask(hasty, "SELECT * FROM shop.orders").text
-    assert len(ask(hasty, "SELECT * FROM shop.orders", more="&as=json&part=rows").json) == 2
+def test_more_rows_than_the_page_shows_are_left_out(target: str) -> None:
+    with running_console(target, "--max-query-rows", "2") as console:
+        assert "there are more" in ask(console, "SELECT * FROM shop.orders").text
+        assert len(ask(console, "SELECT * FROM shop.orders", more="&as=json&part=rows").json) == 2
 
 
 def list_workers() -> list[psutil.Process]:
@@ -128,14 +150,27 @@ def list_workers() -> list[psutil.Process]:
     return [child for forker in forkers for child in forker.children()]
 
 
-def test_a_statement_that_takes_too_long_is_ended_with_all_that_it_holds(hasty: RunningConsole) -> None:
+def test_a_statement_that_takes_too_long_is_ended_with_all_that_it_holds(
+    hasty: RunningConsole, console: RunningConsole
+) -> None:
     # Other tests of this process fork services from a server of the same kind.
     others = set(list_workers())
     answer = ask(hasty, FOREVER)
     assert answer.status == 400
     assert "ended after 1 s" in answer.text
     assert not [each for each in {*list_workers()} - others if each.status() != psutil.STATUS_ZOMBIE]
-    assert ask(hasty, "SELECT 1").status == 200
+    assert ask(console, "SELECT 1").status == 200, "its place is free again"
+
+
+def test_a_statement_of_a_console_that_is_gone_ends_by_itself(catalog: Catalog) -> None:
+    _, answers = running._processes.Pipe(duplex=False)
+    process = running._processes.Process(target=work, args=(answers, catalog, FOREVER, None, 10, 0.1), daemon=True)
+    process.start()
+    try:
+        process.join(20)
+        assert process.exitcode == -signal.SIGALRM
+    finally:
+        process.kill()
 
 
 def test_a_statement_ends_when_its_browser_leaves(console: RunningConsole) -> None:

@@ -29,6 +29,12 @@ def test_names_of_others_are_nowhere(console: RunningConsole, page: str) -> None
             assert not find(hidden, text)
 
 
+def test_callers_with_the_same_page_open_get_each_their_own(console: RunningConsole) -> None:
+    with console.stream("/tables", "root") as everything, console.stream("/tables", "stranger") as nothing:
+        assert "other" in everything.wait_for("page"), "the control"
+        assert not find(["/tables/other", "/tables/shop"], nothing.wait_for("page"))
+
+
 def test_an_admin_does_see_them(console: RunningConsole) -> None:
     """The control."""
     assert "secret" in console.get("/grants?scope=other.secret").text

@@ -25,6 +25,15 @@ def test_a_token_is_tried_and_kept_in_a_cookie(console: RunningConsole) -> None:
     assert console.send("GET", "/jobs", cookie=token_of("root")).status == 200
 
 
+def test_behind_a_proxy_that_ends_tls_the_cookie_is_for_https_alone(console: RunningConsole, target: str) -> None:
+    with running_console(target, "--tls-by-proxy") as behind_proxy:
+        answer = behind_proxy.send("POST", "/sign-in", body={"token": token_of("root")}, headers=FROM_HERE)
+    assert "; Secure" in answer.cookies[0]
+    assert answer.headers["strict-transport-security"].startswith("max-age=")
+    plain = console.send("POST", "/sign-in", body={"token": token_of("root")}, headers=FROM_HERE)
+    assert "Secure" not in plain.cookies[0], "a browser would not send it back"
+
+
 @pytest.mark.parametrize(
     ("token", "words"),
     [

@@ -157,10 +157,15 @@ def test_snapshots_come_page_by_page(console: Console, orders: Table, monkeypatc
 def test_two_snapshots_are_compared(console: Console, orders: Table) -> None:
     shown = console.json("/tables/shop/orders/snapshots?from=1&to=3")
     differences = {each["what"]: each["difference"] for each in shown["differences"]}
-    assert (differences["Stored rows"], differences["Files"], differences["Schema"]) == ("+4", "+2", "none")
+    assert (differences["Stored rows"], differences["Files"], differences["Schema"]) == (4, 2, 0)
     assert [each["change"] for each in shown["files"]] == ["added", "added"]
     assert shown["changes"] == []
-    assert "-" not in differences["Size in bytes"]
+    assert differences["Size in bytes"] > 0
+    text = console.get("/tables/shop/orders/snapshots?from=1&to=3").text
+    cells = re.findall(r'data-title="Difference">\s*([^<\s]*)', text)
+    assert cells[:2] == ["+4", "+2"]
+    assert "none" in cells
+    assert "−2" in console.get("/tables/shop/orders/snapshots?from=3&to=1").text, "with a sign that reads as one"
     back = console.json("/tables/shop/orders/snapshots?from=3&to=1")
     assert [each["change"] for each in back["files"]] == ["removed", "removed"]
 
@@ -267,8 +272,8 @@ def test_streams_name_who_holds_back_expiry(world: World, console: Console) -> N
     finally:
         world.commits.time_ms -= 90_000
     (consumer,) = shown["consumers"]
-    assert (consumer["id"], consumer["snapshots_behind"], consumer["rows_behind"]) == ("slow", 12, "24")
-    assert consumer["behind_ms"] > 0
+    assert (consumer["id"], consumer["snapshots_behind"], consumer["rows_behind"]) == ("slow", 12, 24)
+    assert (consumer["behind_ms"] > 0, consumer["state"]) == (True, "silent")
     (overdue,) = shown["overdue"]
     assert (overdue["holder"], overdue["kind"], overdue["snapshot_id"]) == ("slow", "consumer", 1)
     assert overdue["count"] > 0

@@ -20,17 +20,17 @@ MOST_FILES: Final = 20_000
 """Lists of more live files are not compared: that takes seconds."""
 
 _COUNTS: Final = (
-    ("rows", "Stored rows", "count"),
-    ("files", "Files", "count"),
-    ("bytes", "Size in bytes", "bytes"),
-    ("schema_id", "Schema", "count"),
-    ("watermark", "Watermark in ms", "count"),
+    ("rows", "Stored rows"),
+    ("files", "Files"),
+    ("bytes", "Size in bytes"),
+    ("schema_id", "Schema"),
+    ("watermark", "Watermark in ms"),
 )
 _DIFFERENCES: Final = (
     Column("what", "What"),
     Column("before", "Before", "count"),
     Column("after", "After", "count"),
-    Column("difference", "Difference"),
+    Column("difference", "Difference", "change"),
 )
 _FILES: Final = (
     Column("path", "File", "code"),
@@ -65,16 +65,12 @@ def compare(request: PageRequest, table: Table, before: int, after: int) -> dict
 def list_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Listing:
     """The counts of two rows of `$snapshots` side by side."""
     rows = []
-    for key, title, _ in _COUNTS:
+    for key, title in _COUNTS:
         before, after = old[key], new[key]
         if (before, after) != (None, None):
             difference = None if before is None or after is None else after - before
-            rows.append({"what": title, "before": before, "after": after, "difference": _sign(difference)})
+            rows.append({"what": title, "before": before, "after": after, "difference": difference})
     return Listing("differences", "Differences", _DIFFERENCES, rows)
-
-
-def _sign(difference: int | None) -> str:
-    return "" if difference is None else "none" if difference == 0 else f"{difference:+,}".replace("-", "−")
 
 
 def _list_files(table: Table, before: int, after: int) -> Listing:

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import click
 
 from lakelog.cli.bundle.writing import write_bundle
 from lakelog.cli.doctor.situation import Situation
 from lakelog.cli.failures import ExitCode
-from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
+from lakelog.cli.invocation import FileCommand, Invocation, pass_invocation
 from lakelog.cli.output.printer import Column
 from lakelog.cli.output.text import format_bytes
-
-
-class _FileCommand(LakelogCommand):
-    """A command whose `-o` names a file. The format of the output has its long name alone."""
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        for option in self.params:
-            if option.name == "_output":
-                option.opts.remove("-o")
-
 
 _FILES = (
     Column("name", "FILE", may_cut=True),
@@ -33,7 +21,7 @@ _FILES = (
 )
 
 
-@click.command("support-bundle", cls=_FileCommand, example=("lakelog support-bundle -o support.tar.gz",))
+@click.command("support-bundle", cls=FileCommand, example=("lakelog support-bundle -o support.tar.gz",))
 @click.option(
     "-o",
     "file",

@@ -101,11 +101,11 @@ def test_a_full_disk(tmp_path: Path, free_bytes: int, verdict: Verdict) -> None:
 
 
 def test_files_with_secrets_that_others_can_read(tmp_path: Path) -> None:
-    token = tmp_path / "token"
+    token = tmp_path / "a token"
     token.write_text("x")
     token.chmod(0o644)
     found = machine.check_folders(situation(tmp_path, {"LAKELOG_TOKEN_FILE": str(token)}))
-    assert (found.verdict, found.remedy) == (Verdict.WARNING, f"chmod go= {token}")
+    assert (found.verdict, found.remedy) == (Verdict.WARNING, f"chmod go= '{token}'")
     token.chmod(0o600)
     assert machine.check_folders(situation(tmp_path, {"LAKELOG_TOKEN_FILE": str(token)})).verdict is Verdict.OK
 
