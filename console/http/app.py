@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote, unquote
 
 import anyio.to_thread
@@ -43,6 +43,7 @@ from .rendering import Rendering, read_static, to_csv, to_json
 from .security import Security
 
 PageFunction: TypeAlias = Callable[[PageRequest], Page | Redirect]
+Loaded = TypeVar("Loaded")
 
 MESSAGE_COOKIE: Final = "lakelog_message"
 """A sentence for the next page; it is shown once."""
@@ -80,6 +81,8 @@ class PageRoute:
         is_live: Whether an open page updates itself.
         act: What a form of the page does; None: it has none.
         is_action: Whether its form changes something, so that `--actions` must allow it.
+        state: Asks cheaply for what the page shows: while the answer stays the same, an open page is made again seldom.
+            None: there is no such question.
     """
 
     path: str
@@ -87,6 +90,7 @@ class PageRoute:
     is_live: bool = True
     act: PageFunction | None = None
     is_action: bool = True
+    state: Callable[[PageRequest], Any] | None = None
 
 
 @dataclass
@@ -123,9 +127,9 @@ class Site:
         return request.cookies.get(TOKEN_COOKIE) or None
 
     async def load(
-        self, page: PageFunction, request: Request, form: Mapping[str, str] | None = None
-    ) -> Page | Redirect:
-        """Runs the function of a page in a thread, with the caller's catalog; raises what it raises."""
+        self, page: Callable[[PageRequest], Loaded], request: Request, form: Mapping[str, str] | None = None
+    ) -> Loaded:
+        """Runs a function of a page in a thread, with the caller's catalog; raises what it raises."""
         token = self.token_of(request)
         asked = PageRequest(
             catalog=self.callers.catalog(token),
