@@ -77,13 +77,13 @@ def test_a_page_of_an_unchanged_table_is_made_again_some_time(target: str, monke
 
 
 def test_a_slow_page_is_made_seldom(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "PAUSES", 100)
+    monkeypatch.setattr(live, "PAUSES", 200)
     counted = Counted(takes_s=0.1)
     with running_console(target, pages=counted.pages) as console, console.stream("/one/shop/orders") as stream:
         stream.wait_for("page")
         counted.state += 1
         wait_until(lambda: len(counted.asked) > _MANY)
-        assert len(counted.made) == 1, "its pause is ten seconds"
+        assert len(counted.made) == 1, "its pause is twenty seconds"
 
 
 def test_windows_of_a_caller_share_pages_and_questions(target: str) -> None:
