@@ -28,7 +28,6 @@ FILES_PER_DAY: Final = 1000
 """A partition is as large in a large table as in a small one."""
 FILES_PER_COMMIT: Final = 2000
 _SCHEMA = pa.schema([("day", pa.int32()), ("id", pa.int64()), ("v", pa.string())])
-_WRITER: Final = "w"
 _IN_FLIGHT: Final = 200
 
 
@@ -41,12 +40,14 @@ class PlannedTable:
         table_uuid: The table.
         files: How many files were added, all of which are live.
         snapshots: How many snapshots there are.
+        writer: The writer's name.
     """
 
     use_cases: UseCases
     table_uuid: str
     files: int = 0
     snapshots: int = 0
+    writer: str = "w"
 
     async def add_files(self, count: int) -> None:
         """Commits new files, none of them in a partition that is full.
@@ -54,11 +55,11 @@ class PlannedTable:
         Raises:
             WrongAnswerError: The commit did not make the next snapshot.
         """
-        attempt = (await self.use_cases.staging.stage_attempt([self.table_uuid], _WRITER, by=EVERYONE)).attempt_id
+        attempt = (await self.use_cases.staging.stage_attempt([self.table_uuid], self.writer, by=EVERYONE)).attempt_id
         files = tuple(_file(attempt, self.files + number) for number in range(count))
         change = Change(self.table_uuid, SnapshotKind.APPEND, 0, BUCKETS, files)
         result = await self.use_cases.gate.commit(
-            CommitRequest(_WRITER, self.snapshots, (change,), attempt), by=EVERYONE
+            CommitRequest(self.writer, self.snapshots, (change,), attempt), by=EVERYONE
         )
         self.files += count
         self.snapshots += 1
@@ -76,7 +77,9 @@ class PlannedTable:
     async def _add_empty_snapshot(self, identifier: int) -> None:
         change = Change(self.table_uuid, SnapshotKind.APPEND, 0, BUCKETS, allow_empty=True)
         # Of as many writers as there are commits: those of one writer would have to wait for each other.
-        await self.use_cases.gate.commit(CommitRequest(f"{_WRITER}-{identifier}", identifier, (change,)), by=EVERYONE)
+        await self.use_cases.gate.commit(
+            CommitRequest(f"{self.writer}-{identifier}", identifier, (change,)), by=EVERYONE
+        )
 
     async def fill(self, count: int) -> None:
         """Adds files in large commits, and packs them as the metastore does by itself."""

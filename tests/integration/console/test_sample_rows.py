@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -17,10 +16,10 @@ _numbers = itertools.count()
 
 
 @pytest.fixture
-def table(catalog: Catalog) -> Iterator[Table]:
+def table(catalog: Catalog) -> Table:
     made = catalog.create_table(f"shop.sampled{next(_numbers)}", pa.schema([("item", pa.string())]))
     made.append([{"item": "first row"}])
-    yield made
+    return made
 
 
 @pytest.fixture
