@@ -11,9 +11,10 @@ import psutil
 
 from bench.context import Bench
 from bench.measure import Figure, WrongAnswerError, absolute
-from bench.pages.data import DATABASE, LIVE
+from bench.pages.data import LIVE
 from bench.pages.rest import committing
 from bench.pages.services import Browser, Console, Served, running_console
+from bench.plans import DATABASE
 
 _LIVE: Final = f"/tables/{DATABASE}/{LIVE}"
 _PAGES: Final = ("/", "/pipelines", "/settings", _LIVE, f"{_LIVE}/files", f"{_LIVE}/snapshots", f"{_LIVE}/streams")

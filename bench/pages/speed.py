@@ -10,8 +10,9 @@ from typing import Final
 
 from bench.context import Bench
 from bench.measure import Figure, WrongAnswerError, absolute
-from bench.pages.data import DATABASE, GRANTED, LARGE, LIVE, LONG, WIDE, Sizes
+from bench.pages.data import GRANTED, LARGE, LIVE, LONG, WIDE, Sizes
 from bench.pages.services import Browser, Console
+from bench.plans import DATABASE
 
 OVERVIEW_MS: Final = 100.0
 TABLE_MS: Final = 150.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from bench.context import Bench
@@ -28,9 +29,9 @@ def _pages(bench: Bench) -> Iterator[Figure]:
         yield from speed.measure(bench, console, sizes)
 
 
-def _rest(bench: Bench) -> Iterator[Figure]:
+def _open(bench: Bench, *, is_written: bool) -> Iterator[Figure]:
     with _served(bench) as (served, _):
-        yield from rest.measure(bench, served)
+        yield from rest.measure(bench, served, is_written=is_written)
 
 
 def _day(bench: Bench) -> Iterator[Figure]:
@@ -38,4 +39,9 @@ def _day(bench: Bench) -> Iterator[Figure]:
         yield from day.measure(bench, served)
 
 
-PARTS: Final[dict[str, Callable[[Bench], Iterator[Figure]]]] = {"pages": _pages, "rest": _rest, "day": _day}
+PARTS: Final[dict[str, Callable[[Bench], Iterator[Figure]]]] = {
+    "pages": _pages,
+    "rest": partial(_open, is_written=False),
+    "commits": partial(_open, is_written=True),
+    "day": _day,
+}
