@@ -77,13 +77,13 @@ def test_a_page_of_an_unchanged_table_is_made_again_some_time(target: str, monke
 
 
 def test_a_slow_page_is_made_seldom(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "PAUSES", 200)
+    monkeypatch.setattr(live, "PAUSES", 100)
     counted = Counted(takes_s=0.1)
     with running_console(target, pages=counted.pages) as console, console.stream("/one/shop/orders") as stream:
         stream.wait_for("page")
         counted.state += 1
         wait_until(lambda: len(counted.asked) > _MANY)
-        assert len(counted.made) == 1, "its pause is twenty seconds"
+        assert len(counted.made) == 1, "its pause is ten seconds"
 
 
 def test_windows_of_a_caller_share_pages_and_questions(target: str) -> None:
@@ -91,11 +91,22 @@ def test_windows_of_a_caller_share_pages_and_questions(target: str) -> None:
     with running_console(target, pages=counted.pages) as console, ExitStack() as windows:
         for page in ["/one/shop/orders"] * 4 + ["/other/shop/orders"] * 4:
             windows.enter_context(console.stream(page)).wait_for("page")
-        asked, began_s = len(counted.asked), time.monotonic()
+        asked, made, began_s = len(counted.asked), len(counted.made), time.monotonic()
         time.sleep(0.5)
         looks = (time.monotonic() - began_s) / live.EVERY_S
         assert len(counted.asked) - asked <= 2.5 * looks, "of two pages in eight windows"
-        assert len(counted.made) == 2
+        assert len(counted.made) == made
+
+
+def test_a_new_window_does_not_go_back_to_what_another_one_shows(target: str) -> None:
+    counted = Counted()
+    with running_console(target, pages=counted.pages) as console, console.stream("/one/shop/orders") as first:
+        first.wait_for("page", ">1<")
+        wait_until(lambda: len(counted.asked) > _MANY)
+        with console.stream("/one/shop/orders") as second:
+            found = second.next()
+            assert found is not None
+            assert ">2<" in found[1]
 
 
 def test_callers_share_nothing(target: str) -> None:
