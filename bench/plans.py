@@ -41,6 +41,7 @@ class PlannedTable:
         files: How many files were added, all of which are live.
         snapshots: How many snapshots there are.
         writer: The writer's name.
+        files_per_day: Files of a partition.
     """
 
     use_cases: UseCases
@@ -48,6 +49,7 @@ class PlannedTable:
     files: int = 0
     snapshots: int = 0
     writer: str = "w"
+    files_per_day: int = FILES_PER_DAY
 
     async def add_files(self, count: int) -> None:
         """Commits new files, none of them in a partition that is full.
@@ -56,7 +58,7 @@ class PlannedTable:
             WrongAnswerError: The commit did not make the next snapshot.
         """
         attempt = (await self.use_cases.staging.stage_attempt([self.table_uuid], self.writer, by=EVERYONE)).attempt_id
-        files = tuple(_file(attempt, self.files + number) for number in range(count))
+        files = tuple(_file(attempt, self.files + number, self.files_per_day) for number in range(count))
         change = Change(self.table_uuid, SnapshotKind.APPEND, 0, BUCKETS, files)
         result = await self.use_cases.gate.commit(
             CommitRequest(self.writer, self.snapshots, (change,), attempt), by=EVERYONE
@@ -125,10 +127,10 @@ async def send_plan(use_cases: UseCases, request: PlanRequest) -> None:
         pass
 
 
-def _file(attempt: str, number: int) -> DataFile:
+def _file(attempt: str, number: int, files_per_day: int) -> DataFile:
     return DataFile(
         path=f"data/{attempt}/{uuid.uuid4().hex}.parquet",
-        partition=encode_day(number // FILES_PER_DAY),
+        partition=encode_day(number // files_per_day),
         bucket=number % BUCKETS,
         level=0,
         row_count=1000,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ from metastore.use_cases import UseCases
 LARGE: Final = "large"
 LONG: Final = "long"
 WIDE: Final = "wide"
+DAYS: Final = "days"
 LIVE: Final = "live"
 GRANTED: Final = "ann"
 """A caller that has a grant on the database, and no role."""
@@ -53,6 +55,7 @@ class Sizes:
         snapshots: Of the long table.
         tables: Further tables.
         columns: Of the wide table.
+        partitions: Of another one, each with a file.
         logs: Tables with a log.
         grants: Callers with a grant on the wide table.
     """
@@ -61,6 +64,7 @@ class Sizes:
     snapshots: int
     tables: int
     columns: int
+    partitions: int
     logs: int
     grants: int
 
@@ -72,16 +76,18 @@ def sizes_of(bench: Bench) -> Sizes:
         snapshots=bench.sized("snapshots", 30_000),
         tables=bench.sized("tables", 10_000),
         columns=bench.sized("columns", 1000),
+        partitions=bench.sized("partitions", 100_000),
         logs=bench.sized("logs", 200),
         grants=bench.sized("grants", 1000),
     )
 
 
 def build(folder: Path, sizes: Sizes) -> None:
-    """Makes the data in a folder, unless it is there already."""
+    """Makes the data in a folder of its own, unless it is there already; other data there is removed."""
     made = folder / "made.json"
     if made.exists() and json.loads(made.read_text()) == asdict(sizes):
         return
+    shutil.rmtree(folder, ignore_errors=True)
     with EmbeddedPostgres(folder / "postgres") as postgres:
         migrate(postgres.database_url)
         log = MemoryLog(MemoryCluster())
@@ -113,10 +119,18 @@ async def _fill(use_cases: UseCases, sizes: Sizes) -> None:
     await large.fill(sizes.files)
     long = await create_planned_table(use_cases, LONG)
     await long.add_empty_snapshots(sizes.snapshots)
+    await add_days(use_cases, sizes.partitions)
     await _each(
         range(sizes.tables),
         lambda number: _add_table(use_cases, number, has_log=number % 10 == 1 and number < 10 * sizes.logs),
     )
+
+
+async def add_days(use_cases: UseCases, partitions: int) -> None:
+    """Adds the table with many partitions."""
+    days = await create_planned_table(use_cases, DAYS)
+    days.files_per_day = 1
+    await days.fill(partitions)
 
 
 async def _add_table(use_cases: UseCases, number: int, *, has_log: bool) -> None:

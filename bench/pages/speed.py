@@ -10,7 +10,7 @@ from typing import Final
 
 from bench.context import Bench
 from bench.measure import Figure, WrongAnswerError, absolute
-from bench.pages.data import GRANTED, LARGE, LIVE, LONG, WIDE, Sizes
+from bench.pages.data import DAYS, GRANTED, LARGE, LIVE, LONG, WIDE, Sizes
 from bench.pages.services import Browser, Console
 from bench.plans import DATABASE
 
@@ -50,7 +50,8 @@ def _pages_of_all(sizes: Sizes) -> list[tuple[str, str, float | None]]:
 
 
 def _pages_of_tables(sizes: Sizes) -> list[tuple[str, str]]:
-    large, long, wide, live = (f"/tables/{DATABASE}/{name}" for name in (LARGE, LONG, WIDE, LIVE))
+    large, long, wide, live, many = (f"/tables/{DATABASE}/{name}" for name in (LARGE, LONG, WIDE, LIVE, DAYS))
+    days = f"{sizes.partitions:,} partitions"
     # The snapshots of the large table add 2,000 files each.
     latest = sizes.files // 2000
     files, snapshots, columns = f"{sizes.files:,} files", f"{sizes.snapshots:,} snapshots", f"{sizes.columns:,} columns"
@@ -77,6 +78,9 @@ def _pages_of_tables(sizes: Sizes) -> list[tuple[str, str]]:
         (f"{columns}: the table", wide),
         (f"{columns}: history of its schema", f"{wide}/history"),
         (f"{columns}: files", f"{wide}/files"),
+        (f"{days}: files", f"{many}/files"),
+        (f"{days}: partitions", f"{many}/files?partitions=yes"),
+        (f"{days}: files of a partition", f"{many}/files?where=partition.day+%3D+{sizes.partitions // 2}"),
         (f"{sizes.grants:,} grants: grants", f"/grants?scope={DATABASE}.{WIDE}"),
         ("200 rows, 5 snapshots: the table", live),
         ("200 rows, 5 snapshots: files", f"{live}/files"),

@@ -18,7 +18,7 @@ TITLE = "pages of the console: speed at 10^6 files and 10,000 tables, cost of op
 
 @contextmanager
 def _served(bench: Bench) -> Iterator[tuple[Served, Sizes]]:
-    folder, sizes = (bench.data or bench.folder).absolute(), sizes_of(bench)
+    folder, sizes = (bench.data or bench.folder).absolute() / "console", sizes_of(bench)
     build(folder, sizes)
     with serving(folder) as served:
         yield served, sizes
