@@ -19,6 +19,7 @@ from bench.registry import Workload, load_workloads
 from bench.report import print_figures, to_markdown, write_json
 
 _REPORT = "report"
+_SIZE = "how many of something, of workloads that name what they count; can be repeated"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -34,6 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--pairs", type=int, default=5, help="how many pairs of runs count (default 5)")
     parser.add_argument("--runs", type=int, help="how many runs, of workloads that make random ones")
     parser.add_argument("--seed", type=int, help="of the first of these runs")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="keep data that is built first there, and use it")
+    parser.add_argument("--size", type=_read_size, action="append", default=[], metavar="NAME=COUNT", help=_SIZE)
     chosen = parser.parse_args(arguments)
     console = Console(width=max(150, Console().width))
     if chosen.workload == _REPORT:
@@ -55,10 +58,25 @@ def main(arguments: list[str] | None = None) -> int:
     return _run(by_name[chosen.workload.lower()], chosen, console)
 
 
+def _read_size(text: str) -> tuple[str, int]:
+    name, _, count = text.partition("=")
+    return name, int(count)
+
+
 def _run(workload: Workload, chosen: argparse.Namespace, console: Console) -> int:
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="lakelog-bench-") as folder:
-        context = Bench(chosen.quick, Path(folder), console, chosen.pairs, chosen.plots, chosen.runs, chosen.seed)
+        context = Bench(
+            chosen.quick,
+            Path(folder),
+            console,
+            chosen.pairs,
+            chosen.plots,
+            chosen.runs,
+            chosen.seed,
+            chosen.data,
+            dict(chosen.size),
+        )
         try:
             for figure in workload.run(context):
                 figures.append(figure)

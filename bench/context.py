@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -20,6 +21,8 @@ class Bench:
         plots: Where pictures go; None: nowhere.
         runs: How many runs a workload of random runs makes; None: as many as it is meant to.
         seed: Of the first of them; None: the workload's own.
+        data: Where workloads that build data first keep it for the next run; None: nowhere.
+        sizes: Sizes that were given, by name.
     """
 
     quick: bool
@@ -29,7 +32,13 @@ class Bench:
     plots: Path | None = None
     runs: int | None = None
     seed: int | None = None
+    data: Path | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def scaled(self, count: int) -> int:
         """`count`, or a tenth of it in a quick run."""
         return max(1, count // 10) if self.quick else count
+
+    def sized(self, name: str, count: int) -> int:
+        """The size of this name if it was given, else `count`, or a tenth of it in a quick run."""
+        return self.sizes.get(name) or self.scaled(count)

@@ -28,7 +28,6 @@ FILES_PER_DAY: Final = 1000
 """A partition is as large in a large table as in a small one."""
 FILES_PER_COMMIT: Final = 2000
 _SCHEMA = pa.schema([("day", pa.int32()), ("id", pa.int64()), ("v", pa.string())])
-_WRITER: Final = "w"
 _IN_FLIGHT: Final = 200
 
 
@@ -41,12 +40,16 @@ class PlannedTable:
         table_uuid: The table.
         files: How many files were added, all of which are live.
         snapshots: How many snapshots there are.
+        writer: The writer's name.
+        files_per_day: Files of a partition.
     """
 
     use_cases: UseCases
     table_uuid: str
     files: int = 0
     snapshots: int = 0
+    writer: str = "w"
+    files_per_day: int = FILES_PER_DAY
 
     async def add_files(self, count: int) -> None:
         """Commits new files, none of them in a partition that is full.
@@ -54,11 +57,11 @@ class PlannedTable:
         Raises:
             WrongAnswerError: The commit did not make the next snapshot.
         """
-        attempt = (await self.use_cases.staging.stage_attempt([self.table_uuid], _WRITER, by=EVERYONE)).attempt_id
-        files = tuple(_file(attempt, self.files + number) for number in range(count))
+        attempt = (await self.use_cases.staging.stage_attempt([self.table_uuid], self.writer, by=EVERYONE)).attempt_id
+        files = tuple(_file(attempt, self.files + number, self.files_per_day) for number in range(count))
         change = Change(self.table_uuid, SnapshotKind.APPEND, 0, BUCKETS, files)
         result = await self.use_cases.gate.commit(
-            CommitRequest(_WRITER, self.snapshots, (change,), attempt), by=EVERYONE
+            CommitRequest(self.writer, self.snapshots, (change,), attempt), by=EVERYONE
         )
         self.files += count
         self.snapshots += 1
@@ -76,7 +79,9 @@ class PlannedTable:
     async def _add_empty_snapshot(self, identifier: int) -> None:
         change = Change(self.table_uuid, SnapshotKind.APPEND, 0, BUCKETS, allow_empty=True)
         # Of as many writers as there are commits: those of one writer would have to wait for each other.
-        await self.use_cases.gate.commit(CommitRequest(f"{_WRITER}-{identifier}", identifier, (change,)), by=EVERYONE)
+        await self.use_cases.gate.commit(
+            CommitRequest(f"{self.writer}-{identifier}", identifier, (change,)), by=EVERYONE
+        )
 
     async def fill(self, count: int) -> None:
         """Adds files in large commits, and packs them as the metastore does by itself."""
@@ -122,10 +127,10 @@ async def send_plan(use_cases: UseCases, request: PlanRequest) -> None:
         pass
 
 
-def _file(attempt: str, number: int) -> DataFile:
+def _file(attempt: str, number: int, files_per_day: int) -> DataFile:
     return DataFile(
         path=f"data/{attempt}/{uuid.uuid4().hex}.parquet",
-        partition=encode_day(number // FILES_PER_DAY),
+        partition=encode_day(number // files_per_day),
         bucket=number % BUCKETS,
         level=0,
         row_count=1000,

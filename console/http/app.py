@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote, unquote
 
 import anyio.to_thread
@@ -46,6 +46,7 @@ from .rendering import Rendering, read_static, to_csv, to_json
 from .security import Security, comes_from_a_link_elsewhere
 
 PageFunction: TypeAlias = Callable[[PageRequest], Page | Redirect]
+Loaded = TypeVar("Loaded")
 
 MESSAGE_COOKIE: Final = "lakelog_message"
 """A sentence for the next page; it is shown once."""
@@ -91,6 +92,8 @@ class PageRoute:
         act: What a form of the page does; None: it has none.
         is_action: Whether its form changes something, so that `--actions` must allow it.
         is_long: Whether making it may take long, so that it has to be ended once its browser has left.
+        state: Asks cheaply for what the page shows: while the answer stays the same, an open page is made again seldom.
+            None: there is no such question.
     """
 
     path: str
@@ -99,6 +102,7 @@ class PageRoute:
     act: PageFunction | None = None
     is_action: bool = True
     is_long: bool = False
+    state: Callable[[PageRequest], Any] | None = None
 
 
 @dataclass
@@ -136,15 +140,15 @@ class Site:
 
     async def load(
         self,
-        page: PageFunction,
+        page: Callable[[PageRequest], Loaded],
         request: Request,
         form: Mapping[str, str] | None = None,
         left: threading.Event | None = None,
-    ) -> Page | Redirect:
-        """Runs the function of a page in a thread, with the caller's catalog; raises what it raises."""
+    ) -> Loaded:
+        """Runs a function of a page in a thread, with the caller's catalog; raises what it raises."""
         token, path, query = self.token_of(request), request.path_params, dict(request.query_params)
 
-        def make() -> Page | Redirect:
+        def make() -> Loaded:
             with self.callers.catalog(token) as catalog:
                 asked = PageRequest(catalog, path, query, self.clock, self.settings, form or {})
                 return page(asked if left is None else replace(asked, left=left))

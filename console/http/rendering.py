@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 import lakelog
 from lakelog.cli.output.text import clean_text, format_age, format_bytes, format_count, format_time, plural
@@ -146,10 +146,10 @@ def show(value: Any, kind: str) -> str | Markup:
         case "change":
             return f"{int(value):+,}".replace("-", "−") if value else "none"
         case "bytes":
-            return Markup('<span title="{} bytes">{}</span>').format(f"{int(value):,}", format_bytes(int(value)))
+            return _tag("span", format_bytes(int(value)), title=f"{int(value):,} bytes")
         case "time":
             text = format_time(int(value))
-            return Markup('<time datetime="{}">{}</time>').format(text, text.replace("T", " ")[:19])
+            return _tag("time", text.replace("T", " ")[:19], datetime=text)
         case "age":
             return format_age(int(value))
         case "flag":
@@ -157,9 +157,9 @@ def show(value: Any, kind: str) -> str | Markup:
         case "state":
             return _badge(str(value))
         case "code":
-            return Markup("<code>{}</code>").format(shorten(str(value)))
+            return _tag("code", shorten(str(value)))
         case "json":
-            return Markup("<code>{}</code>").format(shorten(json.dumps(_plain(value), ensure_ascii=False, default=str)))
+            return _tag("code", shorten(json.dumps(_plain(value), ensure_ascii=False, default=str)))
     return shorten(str(value))
 
 
@@ -174,9 +174,13 @@ def _badge(state: str) -> Markup:
     kind = "good" if word in _GOOD else "bad" if word in _BAD else "warn" if word in _WARN else "plain"
     # A shape beside the colour: not everyone sees colours.
     shape = {"good": "●", "bad": "✕", "warn": "▲", "plain": "○"}[kind]
-    return Markup('<span class="badge {}"><span aria-hidden="true">{}</span> {}</span>').format(
-        kind, shape, shorten(state)
-    )
+    return Markup(f'<span class="badge {kind}"><span aria-hidden="true">{shape}</span> {escape(shorten(state))}</span>')
+
+
+def _tag(name: str, text: str, **attributes: str) -> Markup:
+    """An element with a text. `Markup.format` would take half of the time of a page."""
+    words = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items())
+    return Markup(f"<{name}{words}>{escape(text)}</{name}>")
 
 
 def _plain(value: Any) -> Any:

@@ -8,10 +8,12 @@ from lakelog.format.retention.expiry import OverdueSnapshots
 
 from ..metrics import Levels, Metrics
 from ..store.transaction import Store, Transaction, run_transaction
+from ..store.validation import check_uuid
+from ..tables.lookup import find_head
 from .expiry import list_overdue
 
 MAX_TABLES: Final = 200
-"""Tables that are checked: those with the oldest earliest snapshots."""
+"""Tables that are checked, unless one is named: those with the oldest earliest snapshots."""
 
 _LEVEL: Final[Levels] = "overdue_snapshots"
 
@@ -26,11 +28,16 @@ class Overdue:
         self.latest: list[OverdueSnapshots] = []
         """What the last step found, the oldest first."""
 
-    async def list_overdue_snapshots(self) -> list[OverdueSnapshots]:
+    async def list_overdue_snapshots(self, table_uuid: str = "") -> list[OverdueSnapshots]:
+        if table_uuid:
+            check_uuid("table_uuid", table_uuid)
 
         async def load(tx: Transaction) -> list[OverdueSnapshots]:
-            heads = await tx.find_heads(await tx.list_needed_tables(MAX_TABLES))
-            return [each for head in heads.values() for each in await list_overdue(tx, head)]
+            if table_uuid:
+                heads = [await find_head(tx, table_uuid)]
+            else:
+                heads = list((await tx.find_heads(await tx.list_needed_tables(MAX_TABLES))).values())
+            return [each for head in heads for each in await list_overdue(tx, head)]
 
         return sorted(await run_transaction(self._store, load), key=lambda each: (each.since_ms, each.table))
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from lakelog.format.tables.table import TableInfo
 from lakelog.sdk.tables.table import Table
 
 from ..page import Page, PageRequest, table_address
@@ -47,6 +48,15 @@ def open_table(request: PageRequest) -> Opened:
     table = request.catalog.table(f"{request.path['database']}.{request.path['table']}")
     earlier = request.query.get(UUID, "")
     return Opened(table, earlier if earlier != table.uuid else "")
+
+
+def load_state(request: PageRequest) -> TableInfo:
+    """The table as it is now: it changes with each commit, and with each change of its columns and options.
+
+    Raises:
+        NotFound, InvalidArgument: As of `open_table`.
+    """
+    return open_table(request).table.info
 
 
 def table_page(

@@ -16,6 +16,7 @@ from lakelog.sdk.tables.table import Table
 
 from ..page import Listing, PageRequest
 from .rows import to_value_columns, to_value_rows
+from .sample_cache import SampleCache
 
 _MOST_ROWS: Final = 20
 _MOST_COLUMNS: Final = 40
@@ -29,6 +30,8 @@ _CHEAP_BYTES: Final = 64 << 20
 
 _MOST_SEARCHED_BYTES: Final = 1 << 30
 """A filter that matches nothing reads all that it leaves, and a page must end."""
+
+_cache: Final = SampleCache()
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ def load_sample(request: PageRequest, table: Table, newest: Snapshot | None) -> 
     if newest is None or not (is_asked or _is_cheap(newest)):
         return Sample(None, condition, is_asked=is_asked)
     try:
-        return Sample(_read(table, condition), condition, is_asked=is_asked)
+        return Sample(_find_or_read(request, table, condition, is_asked), condition, is_asked=is_asked)
     except NotFound:
         raise
     except LakelogError as error:
@@ -70,7 +73,18 @@ def _is_cheap(newest: Snapshot) -> bool:
     return newest.total_files <= _CHEAP_FILES and newest.total_bytes <= _CHEAP_BYTES
 
 
-def _read(table: Table, condition: str) -> Listing:
+def _find_or_read(request: PageRequest, table: Table, condition: str, is_asked: bool) -> Listing:
+    known = None if is_asked else _cache.find(request.catalog, table.info)
+    if known is not None:
+        return known
+    rows, size_bytes = _read(table, condition)
+    if not is_asked:
+        _cache.put(request.catalog, table.info, rows, size_bytes)
+    return rows
+
+
+def _read(table: Table, condition: str) -> tuple[Listing, int]:
+    """The rows, and their size in Arrow."""
     names = table.schema.names[:_MOST_COLUMNS]
     scan = table.scan(names, condition or None, _MOST_ROWS)
     if condition:
@@ -83,7 +97,8 @@ def _read(table: Table, condition: str) -> Listing:
         notes.append("There are more, but these are many bytes or took long.")
     if len(table.schema.names) > len(names):
         notes.append(f"The first {len(names)} of {len(table.schema.names)} columns.")
-    return Listing("rows", "Rows", columns, to_value_rows(found, columns), _say_none(condition), note=" ".join(notes))
+    rows = to_value_rows(found, columns)
+    return Listing("rows", "Rows", columns, rows, _say_none(condition), note=" ".join(notes)), found.nbytes
 
 
 def _read_some(scan: Scan) -> tuple[list[pa.RecordBatch], bool]:

@@ -46,7 +46,7 @@ def streams(request: PageRequest) -> Page:
     """Consumers of the table, and what retains its snapshots."""
     opened = open_table(request)
     table = opened.table
-    overdue = [each for each in request.catalog.metastore.list_overdue_snapshots() if each.table == table.name]
+    overdue = request.catalog.metastore.list_overdue_snapshots(table.uuid)
     parts: dict[str, Any] = {
         "overdue": Listing(
             "overdue",

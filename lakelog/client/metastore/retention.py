@@ -64,8 +64,15 @@ class Retention(Protocol):
         """The snapshot leases of a table, the lowest first; tags are not among them."""
         ...
 
-    def list_overdue_snapshots(self) -> list[OverdueSnapshots]:
-        """Snapshots of all tables that would have expired, but something needs them; the oldest first."""
+    def list_overdue_snapshots(self, table_uuid: str = "") -> list[OverdueSnapshots]:
+        """Snapshots that would have expired, but something needs them; the oldest first.
+
+        Args:
+            table_uuid: Only those of this table; empty: those of the 200 tables with the oldest earliest snapshots.
+
+        Raises:
+            NotFound: There is no such table.
+        """
         ...
 
     def list_expired_files(self, table_uuid: str, limit: int, after: str = "") -> list[str]:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1elakelog/rpc/v1/retention.proto\x12\x0elakelog.rpc.v1\"Y\n\rSnapshotLease\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12\x13\n\x0bsnapshot_id\x18\x03 \x01(\x03\x12\x15\n\rexpires_at_ms\x18\x04 \x01(\x03\"p\n\x10OverdueSnapshots\x12\r\n\x05table\x18\x01 \x01(\t\x12,\n\x05lease\x18\x02 \x01(\x0b\x32\x1d.lakelog.rpc.v1.SnapshotLease\x12\r\n\x05\x63ount\x18\x03 \x01(\x03\x12\x10\n\x08since_ms\x18\x04 \x01(\x03\"\x1d\n\x1bListOverdueSnapshotsRequest\"Q\n\x1cListOverdueSnapshotsResponse\x12\x31\n\x07overdue\x18\x01 \x03(\x0b\x32 .lakelog.rpc.v1.OverdueSnapshots\"\xa8\x01\n\x16\x45xpireSnapshotsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x1a\n\rolder_than_ms\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x18\n\x0bretain_last\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\x12\x11\n\tby_itself\x18\x05 \x01(\x08\x42\x10\n\x0e_older_than_msB\x0e\n\x0c_retain_last\"\xf0\x01\n\x17\x45xpireSnapshotsResponse\x12\x17\n\x0f\x65\x61rliest_before\x18\x01 \x01(\x03\x12\x10\n\x08\x65\x61rliest\x18\x02 \x01(\x03\x12\x1e\n\x16\x65\x61rliest_change_before\x18\x03 \x01(\x03\x12\x17\n\x0f\x65\x61rliest_change\x18\x04 \x01(\x03\x12\r\n\x05\x66iles\x18\x05 \x01(\x03\x12\x12\n\nsize_bytes\x18\x06 \x01(\x03\x12.\n\x07held_by\x18\x07 \x03(\x0b\x32\x1d.lakelog.rpc.v1.SnapshotLease\x12\r\n\x05named\x18\x08 \x03(\x03\x12\x0f\n\x07is_done\x18\t \x01(\x08\"d\n\x14LeaseSnapshotRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12\x13\n\x0bsnapshot_id\x18\x03 \x01(\x03\x12\x13\n\x0b\x64uration_ms\x18\x04 \x01(\x03\".\n\x15LeaseSnapshotResponse\x12\x15\n\rexpires_at_ms\x18\x01 \x01(\x03\"<\n\x16ReleaseSnapshotRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x0e\n\x06holder\x18\x02 \x01(\t\"\x19\n\x17ReleaseSnapshotResponse\"/\n\x19ListSnapshotLeasesRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\"K\n\x1aListSnapshotLeasesResponse\x12-\n\x06leases\x18\x01 \x03(\x0b\x32\x1d.lakelog.rpc.v1.SnapshotLease\"K\n\x17ListExpiredFilesRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\r\n\x05limit\x18\x02 \x01(\x05\x12\r\n\x05\x61\x66ter\x18\x03 \x01(\t\")\n\x18ListExpiredFilesResponse\x12\r\n\x05paths\x18\x01 \x03(\t\">\n\x19\x46orgetExpiredFilesRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\r\n\x05paths\x18\x02 \x03(\t\"\x1c\n\x1a\x46orgetExpiredFilesResponse2\xec\x05\n\x10RetentionService\x12\x62\n\x0f\x45xpireSnapshots\x12&.lakelog.rpc.v1.ExpireSnapshotsRequest\x1a\'.lakelog.rpc.v1.ExpireSnapshotsResponse\x12\\\n\rLeaseSnapshot\x12$.lakelog.rpc.v1.LeaseSnapshotRequest\x1a%.lakelog.rpc.v1.LeaseSnapshotResponse\x12\x62\n\x0fReleaseSnapshot\x12&.lakelog.rpc.v1.ReleaseSnapshotRequest\x1a\'.lakelog.rpc.v1.ReleaseSnapshotResponse\x12k\n\x12ListSnapshotLeases\x12).lakelog.rpc.v1.ListSnapshotLeasesRequest\x1a*.lakelog.rpc.v1.ListSnapshotLeasesResponse\x12q\n\x14ListOverdueSnapshots\x12+.lakelog.rpc.v1.ListOverdueSnapshotsRequest\x1a,.lakelog.rpc.v1.ListOverdueSnapshotsResponse\x12\x65\n\x10ListExpiredFiles\x12\'.lakelog.rpc.v1.ListExpiredFilesRequest\x1a(.lakelog.rpc.v1.ListExpiredFilesResponse\x12k\n\x12\x46orgetExpiredFiles\x12).lakelog.rpc.v1.ForgetExpiredFilesRequest\x1a*.lakelog.rpc.v1.ForgetExpiredFilesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1elakelog/rpc/v1/retention.proto\x12\x0elakelog.rpc.v1\"Y\n\rSnapshotLease\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12\x13\n\x0bsnapshot_id\x18\x03 \x01(\x03\x12\x15\n\rexpires_at_ms\x18\x04 \x01(\x03\"p\n\x10OverdueSnapshots\x12\r\n\x05table\x18\x01 \x01(\t\x12,\n\x05lease\x18\x02 \x01(\x0b\x32\x1d.lakelog.rpc.v1.SnapshotLease\x12\r\n\x05\x63ount\x18\x03 \x01(\x03\x12\x10\n\x08since_ms\x18\x04 \x01(\x03\"1\n\x1bListOverdueSnapshotsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\"Q\n\x1cListOverdueSnapshotsResponse\x12\x31\n\x07overdue\x18\x01 \x03(\x0b\x32 .lakelog.rpc.v1.OverdueSnapshots\"\xa8\x01\n\x16\x45xpireSnapshotsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x1a\n\rolder_than_ms\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x18\n\x0bretain_last\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\x12\x11\n\tby_itself\x18\x05 \x01(\x08\x42\x10\n\x0e_older_than_msB\x0e\n\x0c_retain_last\"\xf0\x01\n\x17\x45xpireSnapshotsResponse\x12\x17\n\x0f\x65\x61rliest_before\x18\x01 \x01(\x03\x12\x10\n\x08\x65\x61rliest\x18\x02 \x01(\x03\x12\x1e\n\x16\x65\x61rliest_change_before\x18\x03 \x01(\x03\x12\x17\n\x0f\x65\x61rliest_change\x18\x04 \x01(\x03\x12\r\n\x05\x66iles\x18\x05 \x01(\x03\x12\x12\n\nsize_bytes\x18\x06 \x01(\x03\x12.\n\x07held_by\x18\x07 \x03(\x0b\x32\x1d.lakelog.rpc.v1.SnapshotLease\x12\r\n\x05named\x18\x08 \x03(\x03\x12\x0f\n\x07is_done\x18\t \x01(\x08\"d\n\x14LeaseSnapshotRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12\x13\n\x0bsnapshot_id\x18\x03 \x01(\x03\x12\x13\n\x0b\x64uration_ms\x18\x04 \x01(\x03\".\n\x15LeaseSnapshotResponse\x12\x15\n\rexpires_at_ms\x18\x01 \x01(\x03\"<\n\x16ReleaseSnapshotRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x0e\n\x06holder\x18\x02 \x01(\t\"\x19\n\x17ReleaseSnapshotResponse\"/\n\x19ListSnapshotLeasesRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\"K\n\x1aListSnapshotLeasesResponse\x12-\n\x06leases\x18\x01 \x03(\x0b\x32\x1d.lakelog.rpc.v1.SnapshotLease\"K\n\x17ListExpiredFilesRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\r\n\x05limit\x18\x02 \x01(\x05\x12\r\n\x05\x61\x66ter\x18\x03 \x01(\t\")\n\x18ListExpiredFilesResponse\x12\r\n\x05paths\x18\x01 \x03(\t\">\n\x19\x46orgetExpiredFilesRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\r\n\x05paths\x18\x02 \x03(\t\"\x1c\n\x1a\x46orgetExpiredFilesResponse2\xec\x05\n\x10RetentionService\x12\x62\n\x0f\x45xpireSnapshots\x12&.lakelog.rpc.v1.ExpireSnapshotsRequest\x1a\'.lakelog.rpc.v1.ExpireSnapshotsResponse\x12\\\n\rLeaseSnapshot\x12$.lakelog.rpc.v1.LeaseSnapshotRequest\x1a%.lakelog.rpc.v1.LeaseSnapshotResponse\x12\x62\n\x0fReleaseSnapshot\x12&.lakelog.rpc.v1.ReleaseSnapshotRequest\x1a\'.lakelog.rpc.v1.ReleaseSnapshotResponse\x12k\n\x12ListSnapshotLeases\x12).lakelog.rpc.v1.ListSnapshotLeasesRequest\x1a*.lakelog.rpc.v1.ListSnapshotLeasesResponse\x12q\n\x14ListOverdueSnapshots\x12+.lakelog.rpc.v1.ListOverdueSnapshotsRequest\x1a,.lakelog.rpc.v1.ListOverdueSnapshotsResponse\x12\x65\n\x10ListExpiredFiles\x12\'.lakelog.rpc.v1.ListExpiredFilesRequest\x1a(.lakelog.rpc.v1.ListExpiredFilesResponse\x12k\n\x12\x46orgetExpiredFiles\x12).lakelog.rpc.v1.ForgetExpiredFilesRequest\x1a*.lakelog.rpc.v1.ForgetExpiredFilesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,33 +36,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_OVERDUESNAPSHOTS']._serialized_start=141
   _globals['_OVERDUESNAPSHOTS']._serialized_end=253
   _globals['_LISTOVERDUESNAPSHOTSREQUEST']._serialized_start=255
-  _globals['_LISTOVERDUESNAPSHOTSREQUEST']._serialized_end=284
-  _globals['_LISTOVERDUESNAPSHOTSRESPONSE']._serialized_start=286
-  _globals['_LISTOVERDUESNAPSHOTSRESPONSE']._serialized_end=367
-  _globals['_EXPIRESNAPSHOTSREQUEST']._serialized_start=370
-  _globals['_EXPIRESNAPSHOTSREQUEST']._serialized_end=538
-  _globals['_EXPIRESNAPSHOTSRESPONSE']._serialized_start=541
-  _globals['_EXPIRESNAPSHOTSRESPONSE']._serialized_end=781
-  _globals['_LEASESNAPSHOTREQUEST']._serialized_start=783
-  _globals['_LEASESNAPSHOTREQUEST']._serialized_end=883
-  _globals['_LEASESNAPSHOTRESPONSE']._serialized_start=885
-  _globals['_LEASESNAPSHOTRESPONSE']._serialized_end=931
-  _globals['_RELEASESNAPSHOTREQUEST']._serialized_start=933
-  _globals['_RELEASESNAPSHOTREQUEST']._serialized_end=993
-  _globals['_RELEASESNAPSHOTRESPONSE']._serialized_start=995
-  _globals['_RELEASESNAPSHOTRESPONSE']._serialized_end=1020
-  _globals['_LISTSNAPSHOTLEASESREQUEST']._serialized_start=1022
-  _globals['_LISTSNAPSHOTLEASESREQUEST']._serialized_end=1069
-  _globals['_LISTSNAPSHOTLEASESRESPONSE']._serialized_start=1071
-  _globals['_LISTSNAPSHOTLEASESRESPONSE']._serialized_end=1146
-  _globals['_LISTEXPIREDFILESREQUEST']._serialized_start=1148
-  _globals['_LISTEXPIREDFILESREQUEST']._serialized_end=1223
-  _globals['_LISTEXPIREDFILESRESPONSE']._serialized_start=1225
-  _globals['_LISTEXPIREDFILESRESPONSE']._serialized_end=1266
-  _globals['_FORGETEXPIREDFILESREQUEST']._serialized_start=1268
-  _globals['_FORGETEXPIREDFILESREQUEST']._serialized_end=1330
-  _globals['_FORGETEXPIREDFILESRESPONSE']._serialized_start=1332
-  _globals['_FORGETEXPIREDFILESRESPONSE']._serialized_end=1360
-  _globals['_RETENTIONSERVICE']._serialized_start=1363
-  _globals['_RETENTIONSERVICE']._serialized_end=2111
+  _globals['_LISTOVERDUESNAPSHOTSREQUEST']._serialized_end=304
+  _globals['_LISTOVERDUESNAPSHOTSRESPONSE']._serialized_start=306
+  _globals['_LISTOVERDUESNAPSHOTSRESPONSE']._serialized_end=387
+  _globals['_EXPIRESNAPSHOTSREQUEST']._serialized_start=390
+  _globals['_EXPIRESNAPSHOTSREQUEST']._serialized_end=558
+  _globals['_EXPIRESNAPSHOTSRESPONSE']._serialized_start=561
+  _globals['_EXPIRESNAPSHOTSRESPONSE']._serialized_end=801
+  _globals['_LEASESNAPSHOTREQUEST']._serialized_start=803
+  _globals['_LEASESNAPSHOTREQUEST']._serialized_end=903
+  _globals['_LEASESNAPSHOTRESPONSE']._serialized_start=905
+  _globals['_LEASESNAPSHOTRESPONSE']._serialized_end=951
+  _globals['_RELEASESNAPSHOTREQUEST']._serialized_start=953
+  _globals['_RELEASESNAPSHOTREQUEST']._serialized_end=1013
+  _globals['_RELEASESNAPSHOTRESPONSE']._serialized_start=1015
+  _globals['_RELEASESNAPSHOTRESPONSE']._serialized_end=1040
+  _globals['_LISTSNAPSHOTLEASESREQUEST']._serialized_start=1042
+  _globals['_LISTSNAPSHOTLEASESREQUEST']._serialized_end=1089
+  _globals['_LISTSNAPSHOTLEASESRESPONSE']._serialized_start=1091
+  _globals['_LISTSNAPSHOTLEASESRESPONSE']._serialized_end=1166
+  _globals['_LISTEXPIREDFILESREQUEST']._serialized_start=1168
+  _globals['_LISTEXPIREDFILESREQUEST']._serialized_end=1243
+  _globals['_LISTEXPIREDFILESRESPONSE']._serialized_start=1245
+  _globals['_LISTEXPIREDFILESRESPONSE']._serialized_end=1286
+  _globals['_FORGETEXPIREDFILESREQUEST']._serialized_start=1288
+  _globals['_FORGETEXPIREDFILESREQUEST']._serialized_end=1350
+  _globals['_FORGETEXPIREDFILESRESPONSE']._serialized_start=1352
+  _globals['_FORGETEXPIREDFILESRESPONSE']._serialized_end=1380
+  _globals['_RETENTIONSERVICE']._serialized_start=1383
+  _globals['_RETENTIONSERVICE']._serialized_end=2131
 # @@protoc_insertion_point(module_scope)

@@ -94,12 +94,17 @@ class ListOverdueSnapshotsRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    TABLE_UUID_FIELD_NUMBER: _builtins.int
+    table_uuid: _builtins.str
+    """Only those of this table; empty: of all tables."""
     def __init__(
         self,
+        *,
+        table_uuid: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["table_uuid", b"table_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -114,7 +119,7 @@ class ListOverdueSnapshotsResponse(_message.Message):
     OVERDUE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def overdue(self) -> _containers.RepeatedCompositeFieldContainer[Global___OverdueSnapshots]:
-        """The oldest first; at most the 200 tables with the oldest earliest snapshots."""
+        """The oldest first. Of all tables, those 200 are checked that have the oldest earliest snapshots."""
 
     def __init__(
         self,

@@ -149,7 +149,9 @@ _OF_SERVICES: Final[Mapping[str, Mapping[str, Privilege]]] = {
         "LeaseSnapshot": _reads(_READ),
         "ReleaseSnapshot": _reads(_READ),
         "ListSnapshotLeases": _reads(_READ),
-        "ListOverdueSnapshots": _reads(shown=ShownNames("overdue", "table")),
+        "ListOverdueSnapshots": _reads(
+            TableUuids("table_uuid", READER, may_be_empty=True), shown=ShownNames("overdue", "table")
+        ),
         "ListExpiredFiles": _writes(_WRITE),
         "ForgetExpiredFiles": _writes(_WRITE),
     },

@@ -142,6 +142,10 @@ def list_jobs_of_two(world: World) -> tuple[str, Message]:
     return "ListJobs", jobs_pb2.ListJobsRequest(table_uuids=[world.table.table_uuid, world.other.table_uuid])
 
 
+def list_overdue_snapshots(world: World) -> tuple[str, Message]:
+    return "ListOverdueSnapshots", retention_pb2.ListOverdueSnapshotsRequest(table_uuid=world.other.table_uuid)
+
+
 def lease_of_publisher(world: World) -> tuple[str, Message]:
     name = f"publisher/{world.other.table_uuid}"
     return "AcquireLease", jobs_pb2.AcquireLeaseRequest(name=name, holder="h", duration_ms=1000)
@@ -252,6 +256,7 @@ ATTACKS = [
     retry_job,
     lease_jobs_of_all_tables,
     list_jobs_of_two,
+    list_overdue_snapshots,
     lease_of_publisher,
     lease_of_all_publishers,
     report_pipeline,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from lakelog.client.metastore.metastore import Metastore
+from lakelog.errors import NotFound
 from lakelog.format.retention.consumer import ConsumerPosition
 from lakelog.format.retention.expiry import OverdueSnapshots, SnapshotLeaseKind
 from lakelog.format.tables.table import TableInfo
 from metastore.metrics import PrometheusMetrics
+from metastore.retention import overdue as retention_overdue
 from metastore.retention.overdue import Overdue
 from metastore.testing import InProcessMetastore
 from tests.support.metastore.making import append, make_table
@@ -60,6 +63,19 @@ def test_who_needs_what_is_overdue_is_named(metastore: Metastore) -> None:
     metastore.release_snapshot(table.table_uuid, "a long read")
     metastore.drop_table(other.name)
     assert overdue(metastore, table) == []
+
+
+def test_a_table_that_is_named_is_checked_however_many_there_are(
+    metastore: Metastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, other = make_history(metastore), make_history(metastore)
+    for each in (table, other):
+        move(metastore, each, "slow", 2)
+    monkeypatch.setattr(retention_overdue, "MAX_TABLES", 0)
+    assert overdue(metastore, table) == [], "it is not among those that are checked"
+    assert [each.table for each in metastore.list_overdue_snapshots(table.table_uuid)] == [str(table.name)]
+    with pytest.raises(NotFound):
+        metastore.list_overdue_snapshots("0" * 32)
 
 
 def test_what_is_young_or_expires_by_request_only_is_not_overdue(metastore: Metastore) -> None:
