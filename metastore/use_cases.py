@@ -25,6 +25,7 @@ from .jobs.due_full import plan_full_compactions
 from .jobs.due_work import DueWork, WorkPlanner
 from .jobs.jobs import Jobs
 from .jobs.leases import Leases
+from .jobs.listing import JobListing
 from .jobs.partition_expiry import plan_partition_expiry
 from .jobs.pipelines import Pipelines
 from .jobs.services import Services
@@ -116,6 +117,7 @@ class UseCases:
         self.work_measuring = WorkMeasuring(store, clock, metrics)
         self.watches.listeners.append(lambda _announced: self.work_measuring.touch())
         self.jobs = Jobs(store, clock, self.watches, limits, self.due_work.touch, self.work_measuring.touch)
+        self.job_listing = JobListing(store, limits)
         self.dedicated = DedicatedPlanning(store, self.due_work, self.jobs.due)
         self.cleaning = Cleaning(store, self.jobs.due)
         self.gate = CommitGate(

@@ -85,6 +85,7 @@ _TRANSLATIONS: Final[Mapping[Descriptor, tuple[Translate, Translate]]] = {
         (snapshots_pb2.AttachChangelogsRequest, (job.to_proto_attach_request, job.from_proto_attach_request)),
         (snapshots_pb2.AttachChangelogsResponse, (job.to_proto_attach_result, job.from_proto_attach_result)),
         (jobs_pb2.Job, (job.to_proto_job, job.from_proto_job)),
+        (jobs_pb2.JobCount, job.JOB_COUNT.both),
         (jobs_pb2.Pipeline, (job.to_proto_pipeline, job.from_proto_pipeline)),
         (jobs_pb2.AcquireLeaseResponse, (job.to_proto_lease_grant, job.from_proto_lease_grant)),
         (due_work_pb2.JobQueue, job.JOB_QUEUE.both),

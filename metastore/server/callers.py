@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 from lakelog.serving.access import Caller, Role
 
 from ..ownership import EVERYONE, Principal
+from ..store.grants import Readable
 
 _principal: Final[ContextVar[Principal]] = ContextVar("principal")
 """Without a default: a call that the interceptor did not admit fails, and has no effect."""
@@ -31,6 +32,10 @@ Recheck: TypeAlias = Callable[[], Awaitable[None]]
 """Raises PermissionDenied if the caller has lost the right to the present call."""
 
 _recheck: Final[ContextVar[Recheck]] = ContextVar("recheck")
+"""Without a default, as above."""
+
+
+_readable: Final[ContextVar[Readable | None]] = ContextVar("readable")
 """Without a default, as above."""
 
 
@@ -62,6 +67,16 @@ def note_recheck(check: Recheck) -> None:
 def recheck() -> Recheck:
     """The check of the right to the present call, for one that waits."""
     return _recheck.get()
+
+
+def note_readable(found: Readable | None) -> None:
+    """Notes which tables the caller of the present call may read; None: all."""
+    _readable.set(found)
+
+
+def readable() -> Readable | None:
+    """The tables that the caller of the present call may read; None: all."""
+    return _readable.get()
 
 
 def message_check() -> CheckMessage:

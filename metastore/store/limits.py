@@ -162,6 +162,8 @@ BOUNDS: Final[Mapping[str, Bounds]] = {
     "LeaseSnapshotRequest.duration_ms": Bounds(1, 86_400_000),
     "LeaseSnapshotRequest.snapshot_id": _ID,
     "ListExpiredFilesRequest.limit": _PAGE,
+    "ListJobsRequest.job_ids": _ID,
+    "ListJobsRequest.limit": _PAGE_OR_ZERO,
     "ListLogOffsetsRequest.after": _ID_OR_ZERO,
     "ListLogOffsetsRequest.limit": _PAGE_OR_ZERO,
     "ListLogOffsetsRequest.until": _ID_OR_ZERO,

@@ -12,12 +12,16 @@ from lakelog.cli.input.arguments import Whole
 from lakelog.cli.invocation import Invocation, LakelogGroup, pass_invocation, shared_options
 from lakelog.cli.output.printer import Column
 from lakelog.cli.output.text import format_age, format_count, format_time
+from lakelog.client.job_pages import list_jobs_by_need
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import InvalidArgument, NotFound
-from lakelog.format.jobs.job import Job, JobState, parse_bucket_scope
+from lakelog.format.jobs.job import KINDS, Job, JobStatus, parse_bucket_scope
 from lakelog.format.keys.partition_text import name_bucket
 from lakelog.format.tables.table import TableInfo
 
+_FEW: Final = 200
+_MOST: Final = 1_000_000
+_STATES: Final = tuple(each.value for each in JobStatus)
 _STATE_STYLES: Final = {
     "due": "yellow",
     "resting": "yellow",
@@ -43,7 +47,7 @@ COLUMNS: Final = (
     cls=LakelogGroup,
     invoke_without_command=True,
     params=shared_options(hidden=True),
-    epilog="Examples: lakelog jobs; lakelog jobs list shop.orders; lakelog jobs retry 7",
+    epilog="Examples: lakelog jobs; lakelog jobs list shop.orders --state failed; lakelog jobs retry 7",
 )
 @click.pass_context
 def jobs(context: click.Context) -> None:
@@ -54,16 +58,27 @@ def jobs(context: click.Context) -> None:
 
 @jobs.command("list")
 @click.argument("names", metavar="[DATABASE.TABLE]...", nargs=-1)
+@click.option("--state", "states", type=click.Choice(_STATES), multiple=True, help="Only jobs in this state.")
+@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only jobs of this kind.")
+@click.option("--limit", type=Whole(1, _MOST), default=_FEW, show_default=True, help="How many jobs to list.")
 @pass_invocation
-def list_(invocation: Invocation, names: tuple[str, ...] = ()) -> None:
-    """List the jobs of all tables, or of the named ones.
+def list_(
+    invocation: Invocation,
+    names: tuple[str, ...] = (),
+    states: tuple[str, ...] = (),
+    kinds: tuple[str, ...] = (),
+    limit: int = _FEW,
+) -> None:
+    """List the jobs of all tables, or of the named ones. Those that need you come first.
 
     A resting job will be tried again after a pause. A failed one will not, until a commit brings more work or you run
     `lakelog jobs retry`. A job whose compactor was killed is abandoned until another compactor takes it over.
     """
     tables = [invocation.catalog.table(name).uuid for name in names]
     now_ms = time.time_ns() // 1_000_000
-    found = invocation.metastore.list_jobs(tables)
+    found, following = list_jobs_by_need(
+        invocation.metastore, tables, kinds=kinds, statuses=[JobStatus(each) for each in states], limit=limit
+    )
     places = _name_places(invocation.metastore, found)
     records = [describe_job(job, now_ms) | {"place": places[job.job_id]} for job in found]
     invocation.printer.records(COLUMNS, records, empty="There are no jobs: no commit has left any work to be done.")
@@ -72,6 +87,10 @@ def list_(invocation: Invocation, names: tuple[str, ...] = ()) -> None:
             style = "red" if record["state"] == "failed" else ""
             of = ", ".join([record["table"], *filter(None, [record["place"]])])
             invocation.printer.note(f"job {record['job_id']}, {of}: {record['reason']}", style=style)
+    if following is not None:
+        invocation.printer.warn(
+            f"There are more than these {limit}: name a table, --state or --kind, or give a higher --limit."
+        )
 
 
 @jobs.command()
@@ -113,17 +132,12 @@ def describe_job(job: Job, now_ms: int) -> dict[str, Any]:
 
     A job that is due after a pause is `resting`, one leased beyond its deadline `abandoned`; `age_ms` is at least 0.
     """
-    state = job.state.value
-    if job.state is JobState.DUE and job.remaining_ms:
-        state = "resting"
-    elif job.state is JobState.LEASED and not job.remaining_ms:
-        state = "abandoned"
     return {
         "job_id": job.job_id,
         "table": job.table,
         "kind": job.kind,
         "scope": job.scope or None,
-        "state": state,
+        "state": job.status.value,
         "priority": job.priority,
         "attempts": job.attempts,
         "holder": job.holder or None,

@@ -51,6 +51,46 @@ JOB_STATE_FAILED: JobState.ValueType  # 4
 """All tries failed; more work for it, or RetryJob, makes it due again."""
 Global___JobState: _TypeAlias = JobState  # noqa: Y015
 
+class _JobStatus:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _JobStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_JobStatus.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    JOB_STATUS_UNSPECIFIED: _JobStatus.ValueType  # 0
+    """Not given."""
+    JOB_STATUS_DUE: _JobStatus.ValueType  # 1
+    """It waits for a compactor."""
+    JOB_STATUS_RESTING: _JobStatus.ValueType  # 2
+    """It is due after a pause."""
+    JOB_STATUS_LEASED: _JobStatus.ValueType  # 3
+    """A compactor does it."""
+    JOB_STATUS_ABANDONED: _JobStatus.ValueType  # 4
+    """A compactor took it and does not report any more: its deadline has passed."""
+    JOB_STATUS_DONE: _JobStatus.ValueType  # 5
+    """There is nothing to do now."""
+    JOB_STATUS_FAILED: _JobStatus.ValueType  # 6
+    """All tries failed."""
+
+class JobStatus(_JobStatus, metaclass=_JobStatusEnumTypeWrapper):
+    """How a job stands by the database's clock: its state, with the two cases that its deadline tells apart."""
+
+JOB_STATUS_UNSPECIFIED: JobStatus.ValueType  # 0
+"""Not given."""
+JOB_STATUS_DUE: JobStatus.ValueType  # 1
+"""It waits for a compactor."""
+JOB_STATUS_RESTING: JobStatus.ValueType  # 2
+"""It is due after a pause."""
+JOB_STATUS_LEASED: JobStatus.ValueType  # 3
+"""A compactor does it."""
+JOB_STATUS_ABANDONED: JobStatus.ValueType  # 4
+"""A compactor took it and does not report any more: its deadline has passed."""
+JOB_STATUS_DONE: JobStatus.ValueType  # 5
+"""There is nothing to do now."""
+JOB_STATUS_FAILED: JobStatus.ValueType  # 6
+"""All tries failed."""
+Global___JobStatus: _TypeAlias = JobStatus  # noqa: Y015
+
 @_typing.final
 class AcquireLeaseRequest(_message.Message):
     """Requests a lease."""
@@ -784,7 +824,85 @@ Global___FailJobResponse: _TypeAlias = FailJobResponse  # noqa: Y015
 
 @_typing.final
 class ListJobsRequest(_message.Message):
-    """Requests all jobs."""
+    """Requests jobs: those for which all that is given holds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_UUIDS_FIELD_NUMBER: _builtins.int
+    JOB_IDS_FIELD_NUMBER: _builtins.int
+    KINDS_FIELD_NUMBER: _builtins.int
+    STATUSES_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    cursor: _builtins.str
+    """From the page before; empty: from the beginning. Needs `limit`."""
+    limit: _builtins.int
+    """At most this many, 1 to 10,000. 0: all of them, refused where there are more than 100,000."""
+    @_builtins.property
+    def table_uuids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Only jobs of these tables; empty: of all."""
+
+    @_builtins.property
+    def job_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Only these jobs, at most 4000; an id without a job does no harm. Empty: all."""
+
+    @_builtins.property
+    def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Only jobs of these kinds, at most 100; empty: of all."""
+
+    @_builtins.property
+    def statuses(self) -> _containers.RepeatedScalarFieldContainer[Global___JobStatus.ValueType]:
+        """Only jobs that stand so; empty: however they stand."""
+
+    def __init__(
+        self,
+        *,
+        table_uuids: _abc.Iterable[_builtins.str] | None = ...,
+        job_ids: _abc.Iterable[_builtins.int] | None = ...,
+        kinds: _abc.Iterable[_builtins.str] | None = ...,
+        statuses: _abc.Iterable[Global___JobStatus.ValueType] | None = ...,
+        cursor: _builtins.str = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "job_ids", b"job_ids", "kinds", b"kinds", "limit", b"limit", "statuses", b"statuses", "table_uuids", b"table_uuids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListJobsRequest: _TypeAlias = ListJobsRequest  # noqa: Y015
+
+@_typing.final
+class ListJobsResponse(_message.Message):
+    """Answers ListJobs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOBS_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    cursor: _builtins.str
+    """For the next page; empty: this was the last."""
+    @_builtins.property
+    def jobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Job]:
+        """By table, kind and scope. In pages the tables are in the order in which they were made, else by name."""
+
+    def __init__(
+        self,
+        *,
+        jobs: _abc.Iterable[Global___Job] | None = ...,
+        cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "jobs", b"jobs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListJobsResponse: _TypeAlias = ListJobsResponse  # noqa: Y015
+
+@_typing.final
+class CountJobsRequest(_message.Message):
+    """Requests counts of jobs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -804,31 +922,61 @@ class ListJobsRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListJobsRequest: _TypeAlias = ListJobsRequest  # noqa: Y015
+Global___CountJobsRequest: _TypeAlias = CountJobsRequest  # noqa: Y015
 
 @_typing.final
-class ListJobsResponse(_message.Message):
-    """Answers ListJobs."""
+class JobCount(_message.Message):
+    """How many jobs of a kind stand so."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    JOBS_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """The kind."""
+    status: Global___JobStatus.ValueType
+    """How they stand."""
+    count: _builtins.int
+    """How many, at least 1."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        status: Global___JobStatus.ValueType = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "kind", b"kind", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JobCount: _TypeAlias = JobCount  # noqa: Y015
+
+@_typing.final
+class CountJobsResponse(_message.Message):
+    """Answers CountJobs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def jobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Job]:
-        """By table, kind and scope."""
+    def counts(self) -> _containers.RepeatedCompositeFieldContainer[Global___JobCount]:
+        """By kind and status."""
 
     def __init__(
         self,
         *,
-        jobs: _abc.Iterable[Global___Job] | None = ...,
+        counts: _abc.Iterable[Global___JobCount] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["jobs", b"jobs"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListJobsResponse: _TypeAlias = ListJobsResponse  # noqa: Y015
+Global___CountJobsResponse: _TypeAlias = CountJobsResponse  # noqa: Y015
 
 @_typing.final
 class RetryJobRequest(_message.Message):

@@ -139,11 +139,6 @@ class MemoryJobs(MemoryCatalog):
     async def make_due(self, due: Sequence[DueJob]) -> None:
         self._make_due(due, by_request=False)
 
-    async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
-        found = [self._show(each) for each in self._state.jobs.values()]
-        wanted = [job for job in found if not table_uuids or job.table_uuid in table_uuids]
-        return sorted(wanted, key=lambda job: (job.table, job.kind, job.scope))
-
     def _make_due(self, due: Sequence[DueJob], *, by_request: bool) -> None:
         found = self._find_by_scope()
         for each in due:

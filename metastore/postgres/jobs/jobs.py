@@ -24,19 +24,19 @@ from ..commits.group_records import INSERT_DUE, to_due_arrays, to_json, to_key
 from ..connection import arrays
 from ..connection.session import InSession, Row, Statement
 
-_REMAINING_MS: Final = """
+REMAINING_MS: Final = """
 CASE WHEN j.state IN ('due', 'leased')
     THEN greatest(0, (extract(epoch FROM j.due_at - clock_timestamp()) * 1000)::bigint) ELSE 0 END
 """
 
-_COLUMNS: Final = f"""
+COLUMNS: Final = f"""
     j.job_id, replace(t.table_uuid::text, '-', ''), t.database || '.' || t.name, j.kind,
     coalesce(j.long_scope, j.scope), j.state, j.priority, j.payload, j.attempts, j.reason, j.outcome,
-    j.epoch, j.holder, {_REMAINING_MS}, j.created_at_ms, j.updated_at_ms, j.requested, coalesce(j.done_epoch, 0),
+    j.epoch, j.holder, {REMAINING_MS}, j.created_at_ms, j.updated_at_ms, j.requested, coalesce(j.done_epoch, 0),
     coalesce(j.owner, '')
 """
 
-_FROM: Final = "FROM job j JOIN catalog_table t ON t.table_id = j.table_id"
+FROM: Final = "FROM job j JOIN catalog_table t ON t.table_id = j.table_id"
 
 # An empty list of tables stands for all of them.
 _WAITING: Final = """
@@ -102,14 +102,9 @@ FROM job j LEFT JOIN busy b ON b.table_id = j.table_id
 WHERE {_WAITING} AND NOT (j.state = 'due' AND {_IS_TOO_MUCH})
 """
 
-_FIND: Final = f"SELECT {_COLUMNS} {_FROM} WHERE j.job_id = %s"
+_FIND: Final = f"SELECT {COLUMNS} {FROM} WHERE j.job_id = %s"
 
 _LOCK: Final = f"{_FIND} FOR UPDATE OF j"
-
-_LIST: Final = f"""
-SELECT {_COLUMNS} {_FROM} WHERE %s::uuid[] = '{{}}' OR t.table_uuid = ANY(%s::uuid[])
-ORDER BY t.database, t.name, j.kind, coalesce(j.long_scope, j.scope)
-"""
 
 _RENEW: Final = f"UPDATE job SET due_at = {_DUE_AT}, updated_at_ms = {NOW_MS} WHERE job_id = %s"
 
@@ -123,12 +118,12 @@ _SET_PAYLOAD: Final = "UPDATE job SET payload = %s::jsonb, requested = %s::jsonb
 
 # In one order, so that transactions that lock several never deadlock.
 _LOCK_SCOPES: Final = f"""
-SELECT {_COLUMNS} {_FROM} WHERE j.table_id = %s AND j.kind = %s AND j.scope = ANY(%s::text[])
+SELECT {COLUMNS} {FROM} WHERE j.table_id = %s AND j.kind = %s AND j.scope = ANY(%s::text[])
 ORDER BY j.job_id FOR UPDATE OF j
 """
 
 _LIST_WAITING: Final = f"""
-SELECT {_COLUMNS} {_FROM}
+SELECT {COLUMNS} {FROM}
 WHERE j.table_id = %s AND j.kind = %s AND j.state = 'due' AND j.scope = ANY(%s::text[])
 """
 
@@ -229,11 +224,11 @@ class PostgresJobs(InSession):
         return [row[0] for row in await self._session.write(_ABORT, (writer,))]
 
     async def find_job(self, job_id: int) -> Job | None:
-        return await self._session.find(_FIND, (str(job_id),), _job)
+        return await self._session.find(_FIND, (str(job_id),), to_job)
 
     async def lock_job(self, job_id: int) -> Job | None:
         rows = await self._session.write(_LOCK, (str(job_id),))
-        return _job(rows[0]) if rows else None
+        return to_job(rows[0]) if rows else None
 
     async def renew_job(self, job_id: int, duration_ms: int) -> None:
         await self._session.write(_RENEW, (duration_ms, str(job_id)))
@@ -257,11 +252,11 @@ class PostgresJobs(InSession):
 
     async def lock_jobs(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
         rows = await self._session.write(_LOCK_SCOPES, (str(table_id), kind, arrays.texts(map(to_key, scopes))))
-        return [_job(row) for row in rows]
+        return [to_job(row) for row in rows]
 
     async def list_waiting(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
         rows = await self._session.read(_LIST_WAITING, (str(table_id), kind, arrays.texts(map(to_key, scopes))))
-        return [_job(row) for row in rows]
+        return [to_job(row) for row in rows]
 
     async def request_jobs(self, due: Sequence[DueJob]) -> None:
         await self._session.write(self.request_sql, to_due_arrays(due))
@@ -276,17 +271,14 @@ class PostgresJobs(InSession):
     async def make_due(self, due: Sequence[DueJob]) -> None:
         await self._session.write(_MAKE_DUE, to_due_arrays(due))
 
-    async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
-        wanted = arrays.words(table_uuids)
-        return [_job(row) for row in await self._session.read(_LIST, (wanted, wanted))]
-
 
 def _wanted(kinds: Sequence[str], table_uuids: Sequence[str]) -> tuple[str, str, str]:
     tables = arrays.words(table_uuids)
     return (arrays.texts(kinds), tables, tables)
 
 
-def _job(row: Row) -> Job:
+def to_job(row: Row) -> Job:
+    """A job from its `COLUMNS`. Pure."""
     values = list(row)
     values[5] = JobState(values[5])
     values[7] = values[7] or {}

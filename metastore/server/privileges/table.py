@@ -29,6 +29,7 @@ from .rules import (
     Rule,
     ScopeName,
     Shown,
+    ShownByUseCase,
     ShownDatabases,
     ShownNames,
     ShownOverview,
@@ -109,9 +110,8 @@ _OF_SERVICES: Final[Mapping[str, Mapping[str, Privilege]]] = {
         "HeartbeatJob": _writes(_JOB),
         "FinishJob": _writes(_JOB),
         "FailJob": _writes(_JOB),
-        "ListJobs": _reads(
-            TableUuids("table_uuids", READER, may_be_empty=True), shown=ShownUuids("jobs", "table_uuid")
-        ),
+        "ListJobs": _reads(TableUuids("table_uuids", READER, may_be_empty=True), shown=ShownByUseCase("jobs")),
+        "CountJobs": _reads(TableUuids("table_uuids", READER, may_be_empty=True), shown=ShownByUseCase("counts")),
         "RetryJob": _writes(_JOB),
         "RequestJobs": _writes(_WRITE),
     },

@@ -15,7 +15,7 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.rpc.unary import UnaryMethod
 
 from ...use_cases import UseCases, find_use_case
-from ..callers import principal
+from ..callers import principal, readable
 
 Handler = Callable[[Message, grpc.aio.ServicerContext[Any, Any]], Awaitable[Message]]
 
@@ -25,7 +25,8 @@ class Servicer:
 
     Args:
         service: The service.
-        use_cases: The use cases to call. Those that take the caller, as `by`, get it.
+        use_cases: The use cases to call. Those that take the caller, as `by`, get it; and so do those that take what
+            it may read, as `readable`.
 
     Raises:
         TypeError: A method can only be translated by hand, and the subclass does not have it.
@@ -46,13 +47,16 @@ def _serve(rpc: str, use_cases: UseCases) -> Handler:
     async def serve(request: Message, _context: grpc.aio.ServicerContext[Any, Any]) -> Message:
         arguments = method.from_request(request)
         use_case = find_use_case(use_cases, name)
-        if _takes_caller(getattr(use_case, "__func__", use_case)):
+        taken = _parameters(getattr(use_case, "__func__", use_case))
+        if "by" in taken:
             arguments["by"] = principal()
+        if "readable" in taken:
+            arguments["readable"] = readable()
         return method.to_response(await use_case(**arguments))
 
     return serve
 
 
 @functools.cache
-def _takes_caller(function: Callable[..., Any]) -> bool:
-    return "by" in inspect.signature(function).parameters
+def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(inspect.signature(function).parameters)

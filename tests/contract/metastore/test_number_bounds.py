@@ -169,7 +169,7 @@ def make_base(name: str) -> Message:
     message = make_message(METASTORE_METHODS[name].input_type)
     for field in message.DESCRIPTOR.fields:
         bounds = BOUNDS.get(f"{message.DESCRIPTOR.name}.{field.name}")
-        if bounds is not None and not field.has_presence:
+        if bounds is not None and not field.has_presence and not field.is_repeated:
             # The stack has jobs of other tests, with low numbers.
             setattr(message, field.name, 2**40 if field.name == "job_id" else max(bounds.lowest, 0))
         elif field.type == FieldDescriptor.TYPE_STRING and not field.is_repeated and field.name != "attempt_id":
