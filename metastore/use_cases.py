@@ -16,6 +16,7 @@ from .commits.writers import Writers
 from .credentials.vending import Vended, Vending, VendSettings
 from .grants.checking import GrantChecks
 from .grants.grants import Grants
+from .grants.identity import Identities
 from .heavy_work import HeavyWork
 from .jobs.cleaning import Cleaning
 from .jobs.dedicated import DedicatedPlanning
@@ -113,6 +114,7 @@ class UseCases:
         self.grant_checks = GrantChecks(store, clock, self.watches.announce)
         self.watches.listeners.append(self.grant_checks.announced)
         self.grants = Grants(store, self.grant_checks, self.grant_checks.changed_of)
+        self.identities = Identities(self.grant_checks)
         self.due_work = DueWork(store, clock, planners, self._jobs_due)
         self.work_measuring = WorkMeasuring(store, clock, metrics)
         self.watches.listeners.append(lambda _announced: self.work_measuring.touch())

@@ -37,6 +37,7 @@ from lakelog.serving.logging_setup import Logger
 
 from ..metrics import Metrics
 from ..pages.page import FORM_TOKEN, Page, PageRequest, PageSettings, Redirect
+from ..pages.rights import name_caller
 from .callers import TOKEN_COOKIE, Callers
 from .once import Once
 from .rendering import Rendering, read_static, to_csv, to_json
@@ -135,7 +136,13 @@ class Site:
             settings=self.settings,
             form=form or {},
         )
-        return await anyio.to_thread.run_sync(page, asked, limiter=self._threads)
+
+        def make() -> Page | Redirect:
+            made = page(asked)
+            request.state.caller_name = name_caller(asked.catalog)
+            return made
+
+        return await anyio.to_thread.run_sync(make, limiter=self._threads)
 
     async def answer(self, route: PageRoute, request: Request) -> Response:
         """The answer to a request for a page."""
@@ -187,6 +194,7 @@ class Site:
         text = self.rendering.html(
             page,
             caller=TOKEN_COOKIE in request.cookies,
+            caller_name=getattr(request.state, "caller_name", ""),
             message=message,
             address=address,
             is_live=is_live and page.is_live,

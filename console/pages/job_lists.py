@@ -12,6 +12,9 @@ from lakelog.format.jobs.job import KINDS, Job, JobStatus
 
 from .page import PAGE_ROWS
 
+RETRIED: Final = (JobStatus.FAILED, JobStatus.RESTING)
+"""Jobs that stand so can be tried again."""
+
 STATES: Final = tuple(each.value for each in JobStatus)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from lakelog.arguments import parse_table_name
+from lakelog.client.job_pages import find_jobs
 from lakelog.errors import InvalidArgument
 from lakelog.format.jobs.job import KINDS, Job, parse_bucket_scope
 from lakelog.format.jobs.overview import Overview
@@ -13,9 +14,10 @@ from lakelog.format.keys.partition_text import name_bucket
 from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
 from lakelog.format.tables.table import TableInfo
 
-from .job_lists import STATES, load_page
+from .job_lists import RETRIED, STATES, load_page
 from .overview import list_queues
 from .page import Column, Listing, Page, PageRequest, table_address
+from .rights import find_writable
 
 FAILED: Final = (
     Column("job_id", "Job", "code"),
@@ -47,7 +49,7 @@ def jobs(request: PageRequest) -> Page:
     info = request.catalog.metastore.get_table(parse_table_name(chosen["table"])) if chosen["table"] else None
     parts: dict[str, Any] = {
         "queues": list_queues(found.work.queues if found.work else ()),
-        "failed": list_failed(found, actions=request.settings.actions),
+        "failed": list_failed(found, _find_retried(request, found)),
         "jobs": _list_jobs(request, info, found),
     }
     if info is not None:
@@ -56,8 +58,18 @@ def jobs(request: PageRequest) -> Page:
     return Page("jobs.html", "Jobs", parts, area="jobs", extra={"chosen": chosen, "states": STATES, "kinds": KINDS})
 
 
-def list_failed(found: Overview, *, actions: bool) -> Listing:
-    """The jobs that failed for good. Pure."""
+def _find_retried(request: PageRequest, found: Overview) -> set[int]:
+    """The failed jobs that the caller may try again here."""
+    failed = [each.job_id for each in (found.work.failed_jobs if found.work else ())]
+    if not request.settings.actions or not failed:
+        return set()
+    jobs = find_jobs(request.catalog.metastore, failed).values()
+    writable = find_writable(request.catalog, {each.table_uuid for each in jobs})
+    return {each.job_id for each in jobs if each.table_uuid in writable}
+
+
+def list_failed(found: Overview, retried: Collection[int]) -> Listing:
+    """The jobs that failed for good; some of them lead to their retry. Pure."""
     rows = [
         {
             "job_id": each.job_id,
@@ -66,23 +78,25 @@ def list_failed(found: Overview, *, actions: bool) -> Listing:
             "failed_age_ms": each.failed_ms,
             "reason": each.reason,
             "_links": {"table": f"/jobs?table={each.table}"}
-            | ({"job_id": f"/jobs/{each.job_id}/act/retry"} if actions else {}),
+            | ({"job_id": f"/jobs/{each.job_id}/act/retry"} if each.job_id in retried else {}),
         }
         for each in (found.work.failed_jobs if found.work else ())
     ]
     note = "More work for a job makes it due again, and so does a retry" if rows else ""
-    note += (": choose its number." if actions else " (`lakelog jobs retry`).") if rows else ""
+    note += (": choose its number." if retried else " (`lakelog jobs retry`).") if rows else ""
     return Listing("failed", "Failed", FAILED, rows, "No job has failed for good.", note=note)
 
 
 def _list_jobs(request: PageRequest, info: TableInfo | None, found: Overview) -> Listing:
     listed, following = load_page(request.catalog.metastore, request.query, [info.table_uuid] if info else [])
     now_ms = found.now_ms or request.now_ms
+    tables = {each.table_uuid for each in listed if each.status in RETRIED}
+    writable = find_writable(request.catalog, tables) if request.settings.actions and tables else set()
     return Listing(
         "jobs",
         "Jobs and what they did last",
         JOBS,
-        [show_job(each, now_ms, info, actions=request.settings.actions) for each in listed],
+        [show_job(each, now_ms, info, retried=each.table_uuid in writable) for each in listed],
         "There is no such job: no commit has left any work to be done.",
         next_query=None if following is None else request.with_query(after=following),
         note="Those that need somebody first. There is one job for each kind and place, which becomes due again and "
@@ -90,17 +104,16 @@ def _list_jobs(request: PageRequest, info: TableInfo | None, found: Overview) ->
     )
 
 
-def show_job(job: Job, now_ms: int, info: TableInfo | None, *, actions: bool) -> dict[str, Any]:
-    """A row. Pure."""
-    state = job.status.value
+def show_job(job: Job, now_ms: int, info: TableInfo | None, *, retried: bool) -> dict[str, Any]:
+    """A row; it leads to the retry of its job if the caller may do that. Pure."""
     links = {"table": table_address(job.table, "jobs")}
-    if actions and state in ("failed", "resting"):
+    if retried and job.status in RETRIED:
         links["job_id"] = f"/jobs/{job.job_id}/act/retry"
     return {
         "job_id": job.job_id,
         "table": job.table,
         "kind": job.kind,
-        "state": state,
+        "state": job.status.value,
         "place": _name_place(job, info),
         "priority": job.priority,
         "attempts": job.attempts,

@@ -95,6 +95,7 @@ _TRANSLATIONS: Final[Mapping[Descriptor, tuple[Translate, Translate]]] = {
         (consumers_pb2.ConsumerPosition, (retention.to_proto_position, retention.from_proto_position)),
         (credentials_pb2.StoreCredentials, Translation(StoreCredentials, credentials_pb2.StoreCredentials).both),
         (grants_pb2.Grant, (table.to_proto_grant, table.from_proto_grant)),
+        (grants_pb2.WhoAmIResponse, (table.to_proto_identity, table.from_proto_identity)),
         (grants_pb2.GrantResponse, (table.to_proto_granted, table.from_proto_granted)),
         (tags_pb2.Tag, (retention.to_proto_tag, retention.from_proto_tag)),
         (dropped_pb2.DroppedTable, (retention.to_proto_dropped, retention.from_proto_dropped)),

@@ -39,6 +39,10 @@ _readable: Final[ContextVar[Readable | None]] = ContextVar("readable")
 """Without a default, as above."""
 
 
+_caller: Final[ContextVar[Caller]] = ContextVar("caller")
+"""Without a default, as above."""
+
+
 def admit(caller: Caller, *, identified: bool) -> None:
     """Notes the caller of the present call.
 
@@ -46,12 +50,18 @@ def admit(caller: Caller, *, identified: bool) -> None:
         caller: As the server recognized it.
         identified: Whether the server identifies callers at all.
     """
+    _caller.set(caller)
     _principal.set(Principal(caller.name, caller.role >= Role.ADMIN) if identified else EVERYONE)
 
 
 def principal() -> Principal:
     """The caller of the present call."""
     return _principal.get()
+
+
+def calling() -> Caller:
+    """The caller of the present call, as the server recognized it."""
+    return _caller.get()
 
 
 def note_check(check: CheckMessage) -> None:

@@ -6,8 +6,9 @@ from typing import Final
 
 from lakelog.client.job_pages import find_jobs
 from lakelog.errors import InvalidArgument, NotFound, PermissionDenied
-from lakelog.format.jobs.job import Job, JobStatus
+from lakelog.format.jobs.job import Job
 
+from ..job_lists import RETRIED
 from ..page import PageRequest
 from ..rights import may_write
 from .action import Action, Question
@@ -26,7 +27,7 @@ def _find(request: PageRequest) -> Job:
 
 def _ask(request: PageRequest, job: Job) -> Question:
     state = job.status.value
-    if job.status not in (JobStatus.FAILED, JobStatus.RESTING):
+    if job.status not in RETRIED:
         raise InvalidArgument(f"Job {job.job_id} is {state}: only one that failed or rests is tried again.")
     why = f" It failed last because: {job.reason}" if job.reason else ""
     sentences = (f"Job {job.job_id} ({job.kind} of {job.table}) is {state}.{why}", "It becomes due at once.")

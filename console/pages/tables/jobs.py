@@ -8,12 +8,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from lakelog.format.jobs.job import JobStatus
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.sdk.tables.table import Table
 from lakelog.system_tables.metadata.jobs import to_columns
 
 from ..actions.offered import is_offered
-from ..job_lists import STATES, load_page
+from ..job_lists import RETRIED, STATES, load_page
 from ..page import PAGE_ROWS, Column, Listing, Page, PageRequest
 from .opened import open_table, table_page
 from .rows import to_rows
@@ -95,4 +96,5 @@ def measure_amplification(snapshots: Iterable[Mapping[str, Any]]) -> dict[str, A
 
 
 def _retry_link(row: Mapping[str, Any], offered: bool) -> dict[str, str]:
-    return {"id": f"/jobs/{row['id']}/act/retry"} if offered and row["state"] in ("failed", "resting") else {}
+    is_retried = offered and JobStatus(row["state"]) in RETRIED
+    return {"id": f"/jobs/{row['id']}/act/retry"} if is_retried else {}

@@ -155,6 +155,7 @@ def max_entries(limits: Limits) -> dict[str, int]:
         "FindAttemptsRequest.attempt_ids": MAX_ATTEMPTS,
         "RenewAttemptsRequest.attempt_ids": MAX_ATTEMPTS,
         "CheckAccessRequest.table_uuids": MAX_CHECKED,
+        "WhoAmIRequest.table_uuids": MAX_CHECKED,
     }
 
 

@@ -176,6 +176,8 @@ _OF_SERVICES: Final[Mapping[str, Mapping[str, Privilege]]] = {
         "ListGrants": Privilege(Role.ADMIN, (OfCaller("principal", "database", "table", "table_uuid", OWNER),)),
         # For services that read for others.
         "CheckAccess": _reads(),
+        # About the caller itself, and of tables no more than what it may do there.
+        "WhoAmI": Privilege(Role.USER),
     },
     "PresenceService": {
         # About the services themselves, and their work at all tables.

@@ -159,6 +159,7 @@ CALLS: Mapping[str, Make] = {
     "Revoke": _fixed(grants_pb2.RevokeRequest(database="shop", table="orders", principal="none")),
     "ListGrants": _fixed(grants_pb2.ListGrantsRequest()),
     "CheckAccess": _of_tables(grants_pb2.CheckAccessRequest, principal="someone", level=grants_pb2.GRANT_LEVEL_READER),
+    "WhoAmI": _of_tables(grants_pb2.WhoAmIRequest),
     "ReportPresence": _fixed(presence_pb2.ReportPresenceRequest()),
     "ListServices": _fixed(presence_pb2.ListServicesRequest()),
     "GetPublishState": _of_table(publishing_pb2.GetPublishStateRequest),

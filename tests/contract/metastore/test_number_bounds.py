@@ -143,6 +143,7 @@ BASES: Mapping[str, Callable[[], Message]] = {
     "ReportPipeline": lambda: jobs_pb2.ReportPipelineRequest(pipeline=PIPELINE, epoch=1),
     "ReportPresence": lambda: presence_pb2.ReportPresenceRequest(service=SERVICE),
     "LeaseJob": lambda: jobs_pb2.LeaseJobRequest(kinds=["compact"], holder="h", duration_ms=1000),
+    "ListJobs": lambda: jobs_pb2.ListJobsRequest(limit=1),
     "RequestJobs": lambda: jobs_pb2.RequestJobsRequest(
         table_uuid=T, kind="compact", scopes=["/0"], payload={"strategy": "full"}
     ),

@@ -93,7 +93,7 @@ def test_only_probes_are_open_to_callers_that_no_one_knows() -> None:
 def test_what_has_an_effect_needs_more_than_a_reader_and_what_has_none_does_not() -> None:
     for method, each in PRIVILEGES.items():
         if not any(isinstance(rule, OfCaller) for rule in each.rules):
-            assert each.has_effect == (each.role not in (None, Role.READER)), method
+            assert each.has_effect == (each.role not in (None, Role.USER, Role.READER)), method
 
 
 @pytest.mark.parametrize("method", WITH_GRANTS)
