@@ -39,6 +39,7 @@ from .metrics import OF_TABLES, Metrics, NoMetrics
 from .plans.packing import Packer
 from .plans.planning import Planner
 from .retention.expiry import Expiry, plan_expiry_work
+from .retention.old_runs import OldRuns
 from .retention.overdue import Overdue
 from .retention.snapshot_leases import SnapshotLeases
 from .snapshots.consumers import Consumers
@@ -164,6 +165,7 @@ class UseCases:
         self.tags = Tags(store)
         self.expiry = Expiry(store, self.packer, self.jobs.due)
         self.snapshot_leases = SnapshotLeases(store)
+        self.old_runs = OldRuns(store)
         self.overdue = Overdue(store, metrics)
         self.overviews = Overviews(store, lambda: self.overdue.latest)
         self.services = Services(store, limits)

@@ -28,11 +28,13 @@ from lakelog.format.jobs.job import (
     plan_pause_ms,
     take_requested,
 )
+from lakelog.format.jobs.job_run import RunResult
 from lakelog.format.jobs.queue import JobQueue
 
 from ..ownership import Principal, check_job_owner
 from ..snapshots.watching import WatchHub
 from ..store.limits import Limits
+from ..store.runs import RunEnd
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_table_uuids, check_text, invalid
 from ..tables.dropped import end_purge, explain_gone
@@ -209,7 +211,9 @@ class Jobs:
             else:
                 payload, pause_ms = take_delay(job.requested, await tx.now_ms() if job.requested else 0)
                 ended = replace(ended, payload=payload or job.payload, requested={}, done_epoch=epoch)
-            await tx.put_job(ended, pause_ms)
+            # A run that found nothing to do is none that a person looks for.
+            result = RunResult.GIVEN_BACK if work_left else RunResult.DONE
+            await tx.put_job(ended, pause_ms, RunEnd(result, outcome) if outcome or work_left else None)
             # What is due next, and when, may depend on what the job has done.
             await tx.request_planning(head.table_id)
             return job, is_due
@@ -238,7 +242,7 @@ class Jobs:
             state = JobState.FAILED if is_last and not by_request else JobState.DUE
             attempts = 0 if by_request else job.attempts
             ended = replace(take_requested(job), state=state, attempts=attempts, reason=reason)
-            await tx.put_job(ended, plan_pause_ms(job.attempts))
+            await tx.put_job(ended, plan_pause_ms(job.attempts), RunEnd(RunResult.FAILED, reason))
             return state
 
         state = await run_transaction(self._store, fail)

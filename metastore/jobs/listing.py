@@ -8,10 +8,12 @@ from typing import Final
 
 from lakelog.errors import ResourceExhausted
 from lakelog.format.jobs.job import COMPACT, Job, JobCount, JobPage, JobStatus
+from lakelog.format.jobs.job_run import JobRun, RunResult
 
 from ..store.grants import Readable
 from ..store.jobs import JobFilter, JobPlace, parse_cursor
 from ..store.limits import Limits
+from ..store.runs import RunFilter
 from ..store.transaction import Store, run_transaction
 from ..store.validation import check_number, check_table_uuids, invalid
 
@@ -82,6 +84,26 @@ class JobListing:
         self._check_tables(table_uuids)
         wanted = JobFilter(table_uuids, readable=readable)
         return await run_transaction(self._store, lambda tx: tx.count_jobs(wanted))
+
+    async def list_job_runs(
+        self,
+        table_uuids: Sequence[str] = (),
+        *,
+        job_id: int = 0,
+        kinds: Sequence[str] = (),
+        results: Sequence[RunResult] = (),
+        before: int = 0,
+        limit: int = 0,
+        readable: Readable | None = None,
+    ) -> list[JobRun]:
+        """As the protocol says; of tables that are readable, if that is given."""
+        self._check_tables(table_uuids)
+        check_number("job_id", job_id, 0)
+        check_kinds(kinds)
+        check_number("before", before, 0)
+        check_number("limit", limit, 0, MAX_LIMIT)
+        wanted = RunFilter(table_uuids, job_id, kinds, results, readable)
+        return await run_transaction(self._store, lambda tx: tx.list_job_runs(wanted, before, limit or DEFAULT_LIMIT))
 
     def _check_tables(self, table_uuids: Sequence[str]) -> None:
         if table_uuids:

@@ -44,6 +44,7 @@ from .jobs.due import PostgresDue
 from .jobs.full_counts import PostgresFullCounts
 from .jobs.jobs import PostgresJobs
 from .jobs.listing import PostgresJobListing
+from .jobs.runs import PostgresJobRuns
 from .jobs.services import PostgresServices
 from .jobs.work import PostgresWork
 from .jobs.work_cursors import PostgresWorkCursors
@@ -74,6 +75,7 @@ class PostgresTransaction(
     PostgresServices,
     PostgresJobs,
     PostgresJobListing,
+    PostgresJobRuns,
     PostgresWorkCursors,
     PostgresConsumers,
     PostgresDue,

@@ -14,6 +14,7 @@ from lakelog.format.jobs.work import LeaseGrant, Pipeline
 
 from .grants import Readable
 from .records import WorkCursor
+from .runs import RunEnd
 
 _CURSOR: Final = re.compile(r"([1-9][0-9]{0,17})/([a-z][a-z-]{0,63})/([^\x00]{0,8192})")
 
@@ -83,7 +84,7 @@ class JobTransaction(Protocol):
     ) -> tuple[Job, bool] | None:
         """Takes the first job that is due or whose lease has expired; the job gets a new epoch, and one more attempt.
 
-        `owner` is the principal that holds it from now on.
+        `owner` is the principal that holds it from now on. The run of a previous holder is recorded as lost.
 
         With `changelogs_last` the jobs with the priority of changelogs come after all others. The flag says whether the
         lease had expired: the previous holder did not renew it in time.
@@ -110,10 +111,10 @@ class JobTransaction(Protocol):
         """Moves the deadline of a locked job."""
         ...
 
-    async def put_job(self, job: Job, pause_ms: int) -> None:
+    async def put_job(self, job: Job, pause_ms: int, run: RunEnd | None = None) -> None:
         """Changes a locked job that no one holds any more: all but its identity, priority, epoch and times.
 
-        A job that is due, or becomes due, is due after the pause.
+        A job that is due, or becomes due, is due after the pause. The end of its run is recorded, if one is given.
         """
         ...
 

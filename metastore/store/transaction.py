@@ -43,6 +43,7 @@ from .logs import LogTransaction
 from .publishing import PublishTransaction
 from .records import Attachment, FileQuery, GroupFacts, GroupKeys, GroupRecords, NewChunk, NewTable, Packed, TableRecord
 from .retention import RetentionTransaction, TagTransaction
+from .runs import JobRunTransaction
 from .table_files import TableFilesTransaction
 from .waiting_work import WaitingWorkTransaction
 
@@ -378,6 +379,7 @@ class Transaction(
     WorkTransaction,
     JobTransaction,
     JobListingTransaction,
+    JobRunTransaction,
     PresenceTransaction,
     ConsumerTransaction,
     RetentionTransaction,

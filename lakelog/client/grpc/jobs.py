@@ -35,6 +35,7 @@ class GrpcJobs:
     finish_job = mutation(repeat_unknown=False)
     fail_job = mutation(repeat_unknown=False)
     count_jobs = read()
+    list_job_runs = read()
     # Repeated, though not idempotent: a repeat does no harm, but its answer may say less. Say a first try took effect,
     # its answer was lost, and a compactor has leased the job since. Then the repeat is refused as it would be for any
     # caller: `JOB_HELD`, or `JOB_DONE` once nothing is left to do. Otherwise the job is due again, and its tries count

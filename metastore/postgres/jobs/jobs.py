@@ -18,6 +18,7 @@ from lakelog.format.jobs.job import (
 from lakelog.format.jobs.queue import JobQueue
 from lakelog.options.declared.tables import MAX_JOBS
 
+from ...store.runs import RunEnd
 from ...store.transaction import TransactionAborted
 from ..catalog import NOW_MS, epoch_after, is_ahead
 from ..commits.group_records import INSERT_DUE, to_due_arrays, to_json, to_key
@@ -74,9 +75,14 @@ WITH busy AS ({_BUSY}), first AS (
     ORDER BY %s::boolean AND j.priority >= {CHANGELOG_PRIORITY}, {_PRIORITY} DESC, coalesce(b.jobs, 0), j.due_at,
         j.job_id
     LIMIT 1 FOR UPDATE OF j SKIP LOCKED
+), lost AS (
+    INSERT INTO job_run (table_id, job_id, kind, scope, epoch, holder, started_at_ms, ended_at_ms, result, message)
+    SELECT j.table_id, j.job_id, j.kind, coalesce(j.long_scope, j.scope), j.epoch, j.holder, j.leased_at_ms,
+        (extract(epoch FROM j.due_at) * 1000)::bigint, 'lost', ''
+    FROM job j JOIN first ON first.job_id = j.job_id WHERE first.state = 'leased'
 )
 UPDATE job SET state = 'leased', attempts = attempts + 1, epoch = {epoch_after("epoch")}, holder = %s,
-    owner = nullif(%s, ''), due_at = {_DUE_AT}, updated_at_ms = {NOW_MS}
+    owner = nullif(%s, ''), due_at = {_DUE_AT}, updated_at_ms = {NOW_MS}, leased_at_ms = {NOW_MS}
 FROM first WHERE job.job_id = first.job_id
 RETURNING job.job_id, first.state = 'leased', job.kind, job.table_id
 """
@@ -110,8 +116,16 @@ _RENEW: Final = f"UPDATE job SET due_at = {_DUE_AT}, updated_at_ms = {NOW_MS} WH
 
 _PUT: Final = f"""
 UPDATE job SET state = %s, attempts = %s, reason = %s, outcome = %s, payload = %s::jsonb, requested = %s::jsonb,
-    done_epoch = %s, holder = '', owner = NULL, due_at = {_DUE_AT}, updated_at_ms = {NOW_MS}
+    done_epoch = %s, holder = '', owner = NULL, due_at = {_DUE_AT}, updated_at_ms = {NOW_MS}, leased_at_ms = NULL
 WHERE job_id = %s
+"""
+
+# One statement: the run is as the job was before it.
+_END: Final = f"""
+WITH ended AS ({_PUT})
+INSERT INTO job_run (table_id, job_id, kind, scope, epoch, holder, started_at_ms, ended_at_ms, result, message)
+SELECT table_id, job_id, kind, coalesce(long_scope, scope), epoch, holder, leased_at_ms, {NOW_MS}, %s, %s
+FROM job WHERE job_id = %s
 """
 
 _SET_PAYLOAD: Final = "UPDATE job SET payload = %s::jsonb, requested = %s::jsonb WHERE job_id = %s"
@@ -233,7 +247,7 @@ class PostgresJobs(InSession):
     async def renew_job(self, job_id: int, duration_ms: int) -> None:
         await self._session.write(_RENEW, (duration_ms, str(job_id)))
 
-    async def put_job(self, job: Job, pause_ms: int) -> None:
+    async def put_job(self, job: Job, pause_ms: int, run: RunEnd | None = None) -> None:
         values = (
             job.state.value,
             job.attempts,
@@ -245,7 +259,10 @@ class PostgresJobs(InSession):
             pause_ms,
             str(job.job_id),
         )
-        await self._session.write(_PUT, values)
+        if run is None:
+            await self._session.write(_PUT, values)
+        else:
+            await self._session.write(_END, (*values, run.result.value, run.message, str(job.job_id)))
 
     async def set_payload(self, job: Job) -> None:
         await self._session.write(_SET_PAYLOAD, (to_json(job.payload), to_json(job.requested), str(job.job_id)))

@@ -18,6 +18,7 @@ from lakelog.client.connection.connection import MAX_MESSAGE_BYTES
 from lakelog.format.commit.attachment import MAX_SNAPSHOTS as MAX_ATTACHED
 from lakelog.format.commit.guards import MAX_GUARDED_PLACES
 from lakelog.format.jobs.job import JobStatus
+from lakelog.format.jobs.job_run import RunResult
 from lakelog.format.jobs.presence import MAX_WORK
 from lakelog.format.log.heartbeat import MAX_ATTEMPTS
 from lakelog.format.retention.table_files import MAX_FILES_A_CALL
@@ -138,6 +139,9 @@ def max_entries(limits: Limits) -> dict[str, int]:
         "ListJobsRequest.job_ids": limits.max_requested_jobs,
         "ListJobsRequest.kinds": MAX_KINDS,
         "ListJobsRequest.statuses": len(JobStatus),
+        "ListJobRunsRequest.table_uuids": limits.max_watched_tables,
+        "ListJobRunsRequest.kinds": MAX_KINDS,
+        "ListJobRunsRequest.results": len(RunResult),
         "CountJobsRequest.table_uuids": limits.max_watched_tables,
         "RequestJobsRequest.scopes": limits.max_requested_jobs,
         "RequestJobsRequest.payload": MAX_PROPERTIES,

@@ -112,6 +112,7 @@ _OF_SERVICES: Final[Mapping[str, Mapping[str, Privilege]]] = {
         "FailJob": _writes(_JOB),
         "ListJobs": _reads(TableUuids("table_uuids", READER, may_be_empty=True), shown=ShownByUseCase("jobs")),
         "CountJobs": _reads(TableUuids("table_uuids", READER, may_be_empty=True), shown=ShownByUseCase("counts")),
+        "ListJobRuns": _reads(TableUuids("table_uuids", READER, may_be_empty=True), shown=ShownByUseCase("runs")),
         "RetryJob": _writes(_JOB),
         "RequestJobs": _writes(_WRITE),
     },

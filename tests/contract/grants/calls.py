@@ -108,6 +108,7 @@ CALLS: Mapping[str, Make] = {
     "FailJob": _of_job(jobs_pb2.FailJobRequest, epoch=1, reason="x"),
     "ListJobs": _fixed(jobs_pb2.ListJobsRequest()),
     "CountJobs": _fixed(jobs_pb2.CountJobsRequest()),
+    "ListJobRuns": _fixed(jobs_pb2.ListJobRunsRequest()),
     "RetryJob": _of_job(jobs_pb2.RetryJobRequest),
     "RequestJobs": _of_table(jobs_pb2.RequestJobsRequest, kind="none"),
     "PlanCompactions": _of_table(due_work_pb2.PlanCompactionsRequest),

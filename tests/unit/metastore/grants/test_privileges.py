@@ -46,6 +46,7 @@ HARMLESS = {
     "FindAttempts.attempt_ids": "only those of the table that it names",
     "RenewAttempts.attempt_ids": "it passes over attempts of other callers",
     "ListJobs.job_ids": "the answer is filtered",
+    "ListJobRuns.job_id": "the answer is filtered",
     "Grant.principal": "an owner grants to any caller",
     "CreateTag.name": "of the table that it names",
     "DeleteTag.name": "of the table that it names",
