@@ -48,7 +48,7 @@ _PAGES: Final[tuple[tuple[str, PageFunction, dict[str, str], float | None], ...]
     ("files, not asked for", files, {}, _TABLE_MS),
     ("files of a partition", files, {"where": "partition.day = 5"}, _TABLE_MS),
     ("streams", streams, {}, _TABLE_MS),
-    ("jobs", jobs, {}, None),
+    ("jobs", jobs, {}, _TABLE_MS),
 )
 
 

@@ -40,9 +40,9 @@ AREAS: Final = (
 """The navigation: name, address, title, and the key that follows `g` on a keyboard."""
 
 _GOOD: Final = frozenset({"running", "done", "present", "serving", "ok", "published", "leased"})
-_BAD: Final = frozenset({"failed", "gone", "error", "critical", "not serving", "unreachable", "abandoned"})
+_BAD: Final = frozenset({"failed", "gone", "error", "critical", "not serving", "unreachable", "abandoned", "lost"})
 _WARN: Final = frozenset(
-    {"silent", "resting", "warning", "starting", "draining", "waiting", "late", "expired", "stopped"}
+    {"silent", "resting", "warning", "starting", "draining", "waiting", "late", "expired", "stopped", "given back"}
 )
 
 

@@ -14,7 +14,7 @@ from lakelog.format.keys.partition_text import name_bucket
 from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
 from lakelog.format.tables.table import TableInfo
 
-from .job_lists import RETRIED, STATES, load_page
+from .job_lists import RETRIED, STATES, list_runs, load_page
 from .overview import list_queues
 from .page import Column, Listing, Page, PageRequest, table_address
 from .rights import find_writable
@@ -51,6 +51,7 @@ def jobs(request: PageRequest) -> Page:
         "queues": list_queues(found.work.queues if found.work else ()),
         "failed": list_failed(found, _find_retried(request, found)),
         "jobs": _list_jobs(request, info, found),
+        "history": list_runs(request, [info.table_uuid] if info else [], lambda _: info.schema if info else None),
     }
     if info is not None:
         page = request.catalog.metastore.list_snapshots(info.table_uuid, limit=_SNAPSHOTS, newest=True)

@@ -8,8 +8,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from lakelog.errors import LakelogError
-from lakelog.format.tables.grant import GrantLevel
-from lakelog.format.tables.identity import CallerRole, Identity
+from lakelog.format.tables.grant import CallerRole, GrantLevel, Identity
 from lakelog.sdk.catalog import Catalog
 
 _KNOWN_S: Final = 60.0

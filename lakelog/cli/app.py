@@ -49,7 +49,7 @@ COMMANDS: Final = {
     "files": "List the data files that a read needs.",
     "plot": "Draw a picture of a table as SVG.",
     "pipelines": "List ingestion pipelines and streams to sinks, or forget one.",
-    "jobs": "List the jobs of compactors, or try one again.",
+    "jobs": "List the jobs of compactors, what became of them, or try one again.",
     "log": "Inspect, check and restart the external logs of tables.",
     "grant": "Let a caller read, write or own a database or a table.",
     "revoke": "Take a grant on a database or table back from a caller.",

@@ -8,6 +8,7 @@ from typing import Final
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.format.jobs.job import Job, JobStatus
+from lakelog.format.jobs.job_run import JobRun, RunResult
 
 _PAGE: Final = 5000
 """Some 1.5 MB."""
@@ -95,3 +96,20 @@ def list_jobs_by_need(
             if cursor or metastore.list_job_page(table_uuids, kinds=kinds, statuses=[status], limit=1).jobs:
                 return jobs, NeedPlace(status, cursor)
     return jobs, None
+
+
+def list_runs_paged(
+    metastore: Metastore,
+    table_uuids: Sequence[str] = (),
+    *,
+    kinds: Sequence[str] = (),
+    results: Sequence[RunResult] = (),
+) -> Iterator[JobRun]:
+    """Yields runs of jobs, the newest first; arguments as of `Metastore.list_job_runs`."""
+    before = 0
+    while True:
+        runs = metastore.list_job_runs(table_uuids, kinds=kinds, results=results, before=before, limit=_PAGE)
+        yield from runs
+        if len(runs) < _PAGE:
+            return
+        before = runs[-1].run_id

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lakelog.format.log.state import LogInfo, PublishReport, PublishState, SnapshotOffsets
-from lakelog.format.tables.grant import Grant, Granted, GrantLevel
-from lakelog.format.tables.identity import CallerRole, Identity, SignIn
+from lakelog.format.tables.grant import CallerRole, Grant, Granted, GrantLevel, Identity, SignIn
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.rpc.messages import build
 from lakelog.rpc.schema import from_proto_schema, to_proto_schema

@@ -16,7 +16,7 @@ from lakelog.context import Context
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.jobs.overview import Overview
 from lakelog.format.jobs.presence import Service
-from lakelog.format.tables.identity import Identity
+from lakelog.format.tables.grant import Identity
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.defaults import with_defaults
 from lakelog.reads.streams.request import check_together

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from lakelog.client.connection.status import UNAUTHENTICATED
 from lakelog.errors import InvalidArgument, PermissionDenied
-from lakelog.format.tables.identity import SignIn
+from lakelog.format.tables.grant import SignIn
 
 
 class Role(enum.IntEnum):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakelog.format.tables.grant import GrantLevel
-from lakelog.format.tables.identity import CallerRole, Identity, SignIn
+from lakelog.format.tables.grant import CallerRole, GrantLevel, Identity, SignIn
 from lakelog.serving.access import ANYONE, Caller
 
 from ..store.validation import check_table_uuids

@@ -33,8 +33,8 @@ from lakelog.format.jobs.queue import JobQueue
 
 from ..ownership import Principal, check_job_owner
 from ..snapshots.watching import WatchHub
+from ..store.jobs import RunEnd
 from ..store.limits import Limits
-from ..store.runs import RunEnd
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_table_uuids, check_text, invalid
 from ..tables.dropped import end_purge, explain_gone

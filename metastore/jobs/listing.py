@@ -11,9 +11,8 @@ from lakelog.format.jobs.job import COMPACT, Job, JobCount, JobPage, JobStatus
 from lakelog.format.jobs.job_run import JobRun, RunResult
 
 from ..store.grants import Readable
-from ..store.jobs import JobFilter, JobPlace, parse_cursor
+from ..store.jobs import JobFilter, JobPlace, RunFilter, parse_cursor
 from ..store.limits import Limits
-from ..store.runs import RunFilter
 from ..store.transaction import Store, run_transaction
 from ..store.validation import check_number, check_table_uuids, invalid
 

@@ -38,12 +38,11 @@ from .baseline import BaselineTransaction
 from .dropped import DroppedTransaction
 from .due import DeletionVectorTransaction, DueTransaction
 from .grants import GrantTransaction
-from .jobs import JobListingTransaction, JobTransaction, PresenceTransaction, WorkTransaction
+from .jobs import JobListingTransaction, JobRunTransaction, JobTransaction, PresenceTransaction, WorkTransaction
 from .logs import LogTransaction
 from .publishing import PublishTransaction
 from .records import Attachment, FileQuery, GroupFacts, GroupKeys, GroupRecords, NewChunk, NewTable, Packed, TableRecord
 from .retention import RetentionTransaction, TagTransaction
-from .runs import JobRunTransaction
 from .table_files import TableFilesTransaction
 from .waiting_work import WaitingWorkTransaction
 

@@ -14,7 +14,7 @@ from lakelog.sdk.tables.table import Table
 from lakelog.system_tables.metadata.jobs import to_columns
 
 from ..actions.offered import is_offered
-from ..job_lists import RETRIED, STATES, load_page
+from ..job_lists import RETRIED, STATES, list_runs, load_page
 from ..page import PAGE_ROWS, Column, Listing, Page, PageRequest
 from .opened import open_table, table_page
 from .rows import to_rows
@@ -62,8 +62,9 @@ def jobs(request: PageRequest) -> Page:
             None if following is None else request.with_query(after=following, of=table.uuid),
             note=f"{counts.total():,} in all, those that need somebody first." if counts.total() > PAGE_ROWS else "",
         ),
+        "history": list_runs(request, [table.uuid], lambda _: table.info.schema),
     }
-    is_first = not request.query.get("after")
+    is_first = not (request.query.get("after") or request.query.get("runs_before"))
     return table_page(opened, "jobs", "jobs.html", parts, is_live=is_first)
 
 

@@ -20,7 +20,7 @@ from lakelog.aio.subscription import Subscription, open_subscription
 from lakelog.annotations import Condition, OptionValue, Parameters, SchemaLike, Value
 from lakelog.format.jobs.overview import Overview
 from lakelog.format.jobs.presence import Service
-from lakelog.format.tables.identity import Identity
+from lakelog.format.tables.grant import Identity
 from lakelog.sdk.catalog import Catalog as BlockingCatalog
 from lakelog.writes.commit_options import TransactionOptions
 

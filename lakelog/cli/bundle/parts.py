@@ -21,6 +21,7 @@ from lakelog.cli.output.text import format_time
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import NotFound
 from lakelog.format.jobs.job import Job, JobStatus
+from lakelog.format.jobs.job_run import RunResult
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.privacy.masking import is_secret_name
 from lakelog.privacy.redaction import BLOT
@@ -28,6 +29,7 @@ from lakelog.privacy.redaction import BLOT
 MAX_TABLES: Final = 200
 MAX_SNAPSHOTS: Final = 20
 MAX_JOBS: Final = 1000
+MAX_RUNS: Final = 200
 
 MAX_LOG_BYTES: Final = 2 << 20
 """Of each log: its newest part."""
@@ -153,6 +155,20 @@ def describe_jobs(situation: Situation) -> dict[str, Any]:
                 "changed_at": format_time(each.updated_at_ms),
             }
             for each in jobs
+        ],
+        "newest_failures": [
+            {
+                "run": each.run_id,
+                "job": each.job_id,
+                "table": each.table,
+                "kind": each.kind,
+                "result": each.result.value,
+                "message": each.message,
+                "holder": each.holder,
+                "ended_at": format_time(each.ended_at_ms),
+                "took_ms": each.duration_ms,
+            }
+            for each in metastore.list_job_runs(results=[RunResult.FAILED, RunResult.LOST], limit=MAX_RUNS)
         ],
     }
 

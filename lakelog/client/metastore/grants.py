@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from lakelog.format.tables.grant import Grant, Granted, GrantLevel
-from lakelog.format.tables.identity import Identity
+from lakelog.format.tables.grant import Grant, Granted, GrantLevel, Identity
 
 
 class Grants(Protocol):

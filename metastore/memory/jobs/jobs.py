@@ -21,7 +21,7 @@ from lakelog.format.jobs.job_run import JobRun, RunResult
 from lakelog.format.jobs.queue import JobQueue
 from lakelog.options.declared.tables import MAX_JOBS
 
-from ...store.runs import RunEnd
+from ...store.jobs import RunEnd
 from ..catalog import MemoryCatalog
 from ..state import StoredJob
 

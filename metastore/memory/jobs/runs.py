@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from lakelog.format.jobs.job_run import JobRun, RunResult
 
-from ...store.runs import JobRunTransaction, RunFilter
+from ...store.jobs import JobRunTransaction, RunFilter
 from .listing import MemoryJobListing
 
 
 class MemoryJobRuns(MemoryJobListing, JobRunTransaction):
-    """See `metastore.store.runs.JobRunTransaction`."""
+    """See `metastore.store.jobs.JobRunTransaction`."""
 
     async def list_job_runs(self, wanted: RunFilter, before: int, limit: int) -> list[JobRun]:
         found = [

@@ -18,7 +18,7 @@ from lakelog.format.jobs.job import (
 from lakelog.format.jobs.queue import JobQueue
 from lakelog.options.declared.tables import MAX_JOBS
 
-from ...store.runs import RunEnd
+from ...store.jobs import RunEnd
 from ...store.transaction import TransactionAborted
 from ..catalog import NOW_MS, epoch_after, is_ahead
 from ..commits.group_records import INSERT_DUE, to_due_arrays, to_json, to_key

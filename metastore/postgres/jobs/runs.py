@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from lakelog.format.jobs.job_run import JobRun, RunResult
 
-from ...store.runs import JobRunTransaction, RunFilter
+from ...store.jobs import JobRunTransaction, RunFilter
 from ..catalog import NOW_MS
 from ..connection import arrays
 from ..connection.session import InSession, Row
@@ -48,7 +48,7 @@ RETURNING run_id
 
 
 class PostgresJobRuns(InSession, JobRunTransaction):
-    """See `metastore.store.runs.JobRunTransaction`."""
+    """See `metastore.store.jobs.JobRunTransaction`."""
 
     async def list_job_runs(self, wanted: RunFilter, before: int, limit: int) -> list[JobRun]:
         sql, parameters = to_list(wanted, before, limit)

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from lakelog.errors import InvalidArgument, LakelogError, PermissionDenied
-from lakelog.format.tables.grant import GrantLevel
-from lakelog.format.tables.identity import CallerRole, Identity, SignIn
+from lakelog.format.tables.grant import CallerRole, GrantLevel, Identity, SignIn
 from lakelog.sdk.catalog import Catalog
 from lakelog.serving.access import Access, Caller, Role, SignedCaller, TokenEntry
 from lakelog.storage.objects.stores import LocationStores
@@ -110,7 +109,7 @@ class Signed:
         return SignedCaller("ann", None, 1_700_000_000.5)
 
 
-def test_each_way_to_sign_in_is_told(request: pytest.FixtureRequest) -> None:
+def test_each_way_to_sign_in_is_returned(request: pytest.FixtureRequest) -> None:
     digest = hashlib.sha256(b"a token of the file").digest()
     access = Access(
         tokens=(TokenEntry(Caller("job", Role.WRITER), digest),),

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from lakelog.sdk.catalog import Catalog
-from metastore.server import interceptor
+from metastore.server import audit
 from tests.support.running_console import RunningConsole
 
 PAGES = ("/", "/streams", "/pipelines", "/jobs", "/grants", "/settings")
@@ -81,7 +81,7 @@ def test_each_page_says_who_the_caller_is(console: RunningConsole) -> None:
 def test_looking_is_no_mutation(acting: RunningConsole, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages that offer actions ask what the caller may do; they try nothing."""
     lines: list[str] = []
-    monkeypatch.setattr(interceptor.log, "info", lambda event, **fields: lines.append(fields["method"]))
+    monkeypatch.setattr(audit.log, "info", lambda event, **fields: lines.append(fields["method"]))
     for name in ("root", "viewer", "ann"):
         for page in ("/tables/shop/orders", "/tables/shop/orders/jobs", "/jobs", "/grants", "/settings"):
             assert acting.get(page, name).status == 200
