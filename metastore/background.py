@@ -74,6 +74,7 @@ class Background:
             asyncio.create_task(_repeat("clean", use_cases.cleaning.step, CLEAN_INTERVAL_S)),
             asyncio.create_task(_repeat("writers", use_cases.unused_writers.step, CLEAN_INTERVAL_S)),
             asyncio.create_task(_repeat("leases", use_cases.unused_leases.step, CLEAN_INTERVAL_S)),
+            asyncio.create_task(_repeat("runs", use_cases.old_runs.step, CLEAN_INTERVAL_S)),
             asyncio.create_task(_repeat("waiting work", measuring.step, WAITING_INTERVAL_S, wait=measuring.wait)),
             asyncio.create_task(_repeat("overdue", use_cases.overdue.step, OVERDUE_INTERVAL_S)),
             asyncio.create_task(_repeat("topics", use_cases.log_topics.step, 0)),

@@ -16,6 +16,7 @@ from .commits.writers import Writers
 from .credentials.vending import Vended, Vending, VendSettings
 from .grants.checking import GrantChecks
 from .grants.grants import Grants
+from .grants.identity import Identities
 from .heavy_work import HeavyWork
 from .jobs.cleaning import Cleaning
 from .jobs.dedicated import DedicatedPlanning
@@ -25,6 +26,7 @@ from .jobs.due_full import plan_full_compactions
 from .jobs.due_work import DueWork, WorkPlanner
 from .jobs.jobs import Jobs
 from .jobs.leases import Leases
+from .jobs.listing import JobListing
 from .jobs.partition_expiry import plan_partition_expiry
 from .jobs.pipelines import Pipelines
 from .jobs.services import Services
@@ -37,6 +39,7 @@ from .metrics import OF_TABLES, Metrics, NoMetrics
 from .plans.packing import Packer
 from .plans.planning import Planner
 from .retention.expiry import Expiry, plan_expiry_work
+from .retention.old_runs import OldRuns
 from .retention.overdue import Overdue
 from .retention.snapshot_leases import SnapshotLeases
 from .snapshots.consumers import Consumers
@@ -112,10 +115,12 @@ class UseCases:
         self.grant_checks = GrantChecks(store, clock, self.watches.announce)
         self.watches.listeners.append(self.grant_checks.announced)
         self.grants = Grants(store, self.grant_checks, self.grant_checks.changed_of)
+        self.identities = Identities(self.grant_checks)
         self.due_work = DueWork(store, clock, planners, self._jobs_due)
         self.work_measuring = WorkMeasuring(store, clock, metrics)
         self.watches.listeners.append(lambda _announced: self.work_measuring.touch())
         self.jobs = Jobs(store, clock, self.watches, limits, self.due_work.touch, self.work_measuring.touch)
+        self.job_listing = JobListing(store, limits)
         self.dedicated = DedicatedPlanning(store, self.due_work, self.jobs.due)
         self.cleaning = Cleaning(store, self.jobs.due)
         self.gate = CommitGate(
@@ -160,6 +165,7 @@ class UseCases:
         self.tags = Tags(store)
         self.expiry = Expiry(store, self.packer, self.jobs.due)
         self.snapshot_leases = SnapshotLeases(store)
+        self.old_runs = OldRuns(store)
         self.overdue = Overdue(store, metrics)
         self.overviews = Overviews(store, lambda: self.overdue.latest)
         self.services = Services(store, limits)

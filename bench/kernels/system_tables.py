@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.context import Context
+from lakelog.format.jobs.job import JobPage
 from lakelog.format.keys.encoding import encode_key, encode_partition, encode_values
 from lakelog.format.tables.files import FILE_SCHEMA, STATISTICS_FIELD, ColumnStatistics
 from lakelog.format.tables.packed_statistics import encode_statistics
@@ -79,7 +80,7 @@ def main() -> None:
         listed = files if request.with_statistics else files.select(FILE_SCHEMA.names)
         return Plan(INFO, SCHEMA, {0: SCHEMA}, None, files=listed)
 
-    metastore = SimpleNamespace(plan=plan, list_jobs=lambda uuids: [])
+    metastore = SimpleNamespace(plan=plan, list_job_page=lambda *_, **__: JobPage(()))
     context = cast(Context, SimpleNamespace(metastore=metastore))
     for kind, arguments in CASES:
         times = []

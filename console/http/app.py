@@ -40,6 +40,7 @@ from lakelog.serving.logging_setup import Logger
 
 from ..metrics import Metrics
 from ..pages.page import FORM_TOKEN, Page, PageRequest, PageSettings, Redirect
+from ..pages.rights import name_caller
 from .callers import TOKEN_COOKIE, Callers
 from .once import Once
 from .rendering import Rendering, read_static, to_csv, to_json
@@ -151,7 +152,9 @@ class Site:
         def make() -> Loaded:
             with self.callers.catalog(token) as catalog:
                 asked = PageRequest(catalog, path, query, self.clock, self.settings, form or {})
-                return page(asked if left is None else replace(asked, left=left))
+                made = page(asked if left is None else replace(asked, left=left))
+                request.state.caller_name = name_caller(catalog)
+                return made
 
         return await anyio.to_thread.run_sync(make, limiter=self._threads)
 
@@ -215,6 +218,7 @@ class Site:
         text = self.rendering.html(
             page,
             caller=self._name_of(TOKEN_COOKIE) in request.cookies,
+            caller_name=getattr(request.state, "caller_name", ""),
             message=message,
             address=address,
             is_live=is_live and page.is_live,

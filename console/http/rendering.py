@@ -40,9 +40,9 @@ AREAS: Final = (
 """The navigation: name, address, title, and the key that follows `g` on a keyboard."""
 
 _GOOD: Final = frozenset({"running", "done", "present", "serving", "ok", "published", "leased", "read", "served"})
-_BAD: Final = frozenset({"failed", "gone", "error", "critical", "not serving", "unreachable", "abandoned"})
+_BAD: Final = frozenset({"failed", "gone", "error", "critical", "not serving", "unreachable", "abandoned", "lost"})
 _WARN: Final = frozenset(
-    {"silent", "resting", "warning", "starting", "draining", "waiting", "late", "expired", "stopped"}
+    {"silent", "resting", "warning", "starting", "draining", "waiting", "late", "expired", "stopped", "given back"}
 )
 
 
@@ -78,7 +78,9 @@ class Rendering:
             areas=AREAS, version=lakelog.__version__, is_read_only=is_read_only, static=_static_address
         )
 
-    def html(self, page: Page, *, caller: bool, message: str, address: str, is_live: bool) -> str:
+    def html(
+        self, page: Page, *, caller: bool, message: str, address: str, is_live: bool, caller_name: str = ""
+    ) -> str:
         """A page as HTML.
 
         Args:
@@ -87,9 +89,17 @@ class Rendering:
             message: A sentence about what was done before; empty: none.
             address: Path and query, for its JSON and its live updates.
             is_live: Whether it updates itself.
+            caller_name: Who the caller is; empty: it is not known.
         """
         return self._environment.get_template(page.template).render(
-            page=page, **page.parts, **page.extra, caller=caller, message=message, address=address, is_live=is_live
+            page=page,
+            **page.parts,
+            **page.extra,
+            caller=caller,
+            caller_name=caller_name,
+            message=message,
+            address=address,
+            is_live=is_live,
         )
 
     def again(self, address: str) -> str:

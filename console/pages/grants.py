@@ -11,7 +11,7 @@ from lakelog.errors import InvalidArgument, LakelogError, NotFound, PermissionDe
 from lakelog.health.problem import say_remedy
 
 from .page import PAGE_ROWS, Column, Listing, Page, PageRequest, table_address, to_ms
-from .rights import has_role, is_admin
+from .rights import has_role, is_admin, who_is
 
 GRANTS: Final = (
     Column("scope", "Database or table", "code"),
@@ -39,14 +39,13 @@ _LEVELS: Final = {
 
 def grants(request: PageRequest) -> Page:
     """Grants of the caller and, for owners and admins, of others."""
-    metastore = request.catalog.metastore
     scope, to = request.query.get("scope", "").strip(), request.query.get("to", "").strip()
     own = request.catalog.grants.list()
     parts: dict[str, Any] = {
         "you": {
-            "names": sorted(set(own.column("principal").to_pylist())),
-            "has_role": has_role(metastore),
-            "is_admin": is_admin(metastore),
+            "names": [name] if (name := who_is(request.catalog).name) else [],
+            "has_role": has_role(request.catalog),
+            "is_admin": is_admin(request.catalog),
             "grants": own.num_rows,
         },
         "own": _to_listing("own", "Your grants", own, request, "No grant is yours; a role may let you do more."),

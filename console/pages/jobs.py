@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from lakelog.arguments import parse_table_name
+from lakelog.client.job_pages import find_jobs
 from lakelog.errors import InvalidArgument
-from lakelog.format.jobs.job import Job, parse_bucket_scope
+from lakelog.format.jobs.job import KINDS, Job, parse_bucket_scope
 from lakelog.format.jobs.overview import Overview
 from lakelog.format.keys.partition_text import name_bucket
 from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
 from lakelog.format.tables.table import TableInfo
-from lakelog.system_tables.metadata.jobs import name_state
 
+from .job_lists import RETRIED, STATES, list_runs, load_page
 from .overview import list_queues
-from .page import PAGE_ROWS, Column, Listing, Page, PageRequest, table_address
+from .page import Column, Listing, Page, PageRequest, table_address
+from .rights import find_writable
 
 FAILED: Final = (
     Column("job_id", "Job", "code"),
@@ -36,19 +38,8 @@ JOBS: Final = (
     Column("reason", "Failed because"),
     Column("holder", "Done by", "code"),
 )
-STATES: Final = ("due", "resting", "leased", "abandoned", "done", "failed")
-KINDS: Final = ("compact", "changelog", "deletion-vectors", "expire", "expire-partitions", "clean", "purge")
-"""What the filters offer."""
-
-FEW_TABLES: Final = 300
-"""With more tables, jobs are listed for one table at a time: the metastore returns all of those that are asked for."""
-
 _SNAPSHOTS: Final = 1000
 """Snapshots from which the amplification is computed: the newest."""
-
-_FIRST: Final = {
-    state: place for place, state in enumerate(("failed", "abandoned", "leased", "due", "resting", "done"))
-}
 
 
 def jobs(request: PageRequest) -> Page:
@@ -58,8 +49,9 @@ def jobs(request: PageRequest) -> Page:
     info = request.catalog.metastore.get_table(parse_table_name(chosen["table"])) if chosen["table"] else None
     parts: dict[str, Any] = {
         "queues": list_queues(found.work.queues if found.work else ()),
-        "failed": list_failed(found, actions=request.settings.actions),
-        "jobs": _list_jobs(request, chosen, info, found),
+        "failed": list_failed(found, _find_retried(request, found)),
+        "jobs": _list_jobs(request, info, found),
+        "history": list_runs(request, [info.table_uuid] if info else [], lambda _: info.schema if info else None),
     }
     if info is not None:
         page = request.catalog.metastore.list_snapshots(info.table_uuid, limit=_SNAPSHOTS, newest=True)
@@ -67,8 +59,18 @@ def jobs(request: PageRequest) -> Page:
     return Page("jobs.html", "Jobs", parts, area="jobs", extra={"chosen": chosen, "states": STATES, "kinds": KINDS})
 
 
-def list_failed(found: Overview, *, actions: bool) -> Listing:
-    """The jobs that failed for good. Pure."""
+def _find_retried(request: PageRequest, found: Overview) -> set[int]:
+    """The failed jobs that the caller may try again here."""
+    failed = [each.job_id for each in (found.work.failed_jobs if found.work else ())]
+    if not request.settings.actions or not failed:
+        return set()
+    jobs = find_jobs(request.catalog.metastore, failed).values()
+    writable = find_writable(request.catalog, {each.table_uuid for each in jobs})
+    return {each.job_id for each in jobs if each.table_uuid in writable}
+
+
+def list_failed(found: Overview, retried: Collection[int]) -> Listing:
+    """The jobs that failed for good; some of them lead to their retry. Pure."""
     rows = [
         {
             "job_id": each.job_id,
@@ -77,55 +79,42 @@ def list_failed(found: Overview, *, actions: bool) -> Listing:
             "failed_age_ms": each.failed_ms,
             "reason": each.reason,
             "_links": {"table": f"/jobs?table={each.table}"}
-            | ({"job_id": f"/jobs/{each.job_id}/act/retry"} if actions else {}),
+            | ({"job_id": f"/jobs/{each.job_id}/act/retry"} if each.job_id in retried else {}),
         }
         for each in (found.work.failed_jobs if found.work else ())
     ]
     note = "More work for a job makes it due again, and so does a retry" if rows else ""
-    note += (": choose its number." if actions else " (`lakelog jobs retry`).") if rows else ""
+    note += (": choose its number." if retried else " (`lakelog jobs retry`).") if rows else ""
     return Listing("failed", "Failed", FAILED, rows, "No job has failed for good.", note=note)
 
 
-def _list_jobs(request: PageRequest, chosen: Mapping[str, str], info: TableInfo | None, found: Overview) -> Listing:
-    if info is None and found.table_count > FEW_TABLES:
-        note = f"There are {found.table_count:,} tables: name one to see its jobs."
-        return Listing("jobs", "Jobs", JOBS, [], note)
-    listed = request.catalog.metastore.list_jobs([info.table_uuid] if info else [])
+def _list_jobs(request: PageRequest, info: TableInfo | None, found: Overview) -> Listing:
+    listed, following = load_page(request.catalog.metastore, request.query, [info.table_uuid] if info else [])
     now_ms = found.now_ms or request.now_ms
-    rows = [show_job(each, now_ms, info, actions=request.settings.actions) for each in listed]
-    rows = [each for each in rows if chosen["state"] in ("", each["state"]) and chosen["kind"] in ("", each["kind"])]
-    rows.sort(key=lambda each: (_FIRST.get(each["state"], 0), each["table"], each["kind"], each["job_id"]))
-    start = _read_start(request.query.get("after", "0"))
-    shown = rows[start : start + PAGE_ROWS]
-    is_more = len(rows) > start + PAGE_ROWS
+    tables = {each.table_uuid for each in listed if each.status in RETRIED}
+    writable = find_writable(request.catalog, tables) if request.settings.actions and tables else set()
     return Listing(
         "jobs",
         "Jobs and what they did last",
         JOBS,
-        shown,
+        [show_job(each, now_ms, info, retried=each.table_uuid in writable) for each in listed],
         "There is no such job: no commit has left any work to be done.",
-        next_query=request.with_query(after=start + PAGE_ROWS) if is_more else None,
-        note=f"{len(rows):,} in all. There is one job for each kind and place, which becomes due again and again.",
+        next_query=None if following is None else request.with_query(after=following),
+        note="Those that need somebody first. There is one job for each kind and place, which becomes due again and "
+        "again.",
     )
 
 
-def _read_start(text: str) -> int:
-    if not text.isdecimal() or not text.isascii() or len(text) > 9:
-        raise InvalidArgument(f"after={text!r:.80} is no number of rows.", metadata={"field": "after"})
-    return int(text)
-
-
-def show_job(job: Job, now_ms: int, info: TableInfo | None, *, actions: bool) -> dict[str, Any]:
-    """A row. Pure."""
-    state = name_state(job)
+def show_job(job: Job, now_ms: int, info: TableInfo | None, *, retried: bool) -> dict[str, Any]:
+    """A row; it leads to the retry of its job if the caller may do that. Pure."""
     links = {"table": table_address(job.table, "jobs")}
-    if actions and state in ("failed", "resting"):
+    if retried and job.status in RETRIED:
         links["job_id"] = f"/jobs/{job.job_id}/act/retry"
     return {
         "job_id": job.job_id,
         "table": job.table,
         "kind": job.kind,
-        "state": state,
+        "state": job.status.value,
         "place": _name_place(job, info),
         "priority": job.priority,
         "attempts": job.attempts,

@@ -10,7 +10,7 @@ from lakelog.health.health import examine
 
 from .overview import list_services
 from .page import Column, Listing, Page, PageRequest
-from .rights import has_role, is_admin
+from .rights import has_role, is_admin, who_is
 
 VERSIONS: Final = (
     Column("kind", "Service"),
@@ -23,7 +23,7 @@ def service_settings(request: PageRequest) -> Page:
     """Health and settings."""
     health = examine(request.catalog)
     found = health.overview or request.catalog.overview()
-    metastore, settings = request.catalog.metastore, request.settings
+    settings = request.settings
     counts = Counter((each.kind, each.version) for each in health.services or ())
     versions = [{"kind": kind, "version": version, "count": count} for (kind, version), count in sorted(counts.items())]
     own = request.catalog.grants.list()
@@ -42,9 +42,9 @@ def service_settings(request: PageRequest) -> Page:
             "query_seconds": settings.query_seconds,
         },
         "you": {
-            "names": sorted(set(own.column("principal").to_pylist())),
-            "reads_everything": has_role(metastore),
-            "is_admin": is_admin(metastore),
+            "names": [name] if (name := who_is(request.catalog).name) else [],
+            "reads_everything": has_role(request.catalog),
+            "is_admin": is_admin(request.catalog),
             "grants": own.num_rows,
         },
         "versions": Listing("versions", "Versions", VERSIONS, versions, "No service that you may see reports."),

@@ -49,11 +49,12 @@ COMMANDS: Final = {
     "files": "List the data files that a read needs.",
     "plot": "Draw a picture of a table as SVG.",
     "pipelines": "List ingestion pipelines and streams to sinks, or forget one.",
-    "jobs": "List the jobs of compactors, or try one again.",
+    "jobs": "List the jobs of compactors, what became of them, or try one again.",
     "log": "Inspect, check and restart the external logs of tables.",
     "grant": "Let a caller read, write or own a database or a table.",
     "revoke": "Take a grant on a database or table back from a caller.",
     "grants": "List the grants on a database or table, or those of a caller.",
+    "whoami": "Show who the metastore takes you for, and what you may do.",
     "writers": "Hand the names of writers over to other callers.",
     "sql": "Run SQL statements.",
     "completion": "Print a script that lets a shell complete what you type.",
@@ -65,7 +66,7 @@ _FOLDERS: Final = {
     "table": "commands.tables",
     "files": "commands.tables",
     **dict.fromkeys(("status", "doctor", "support-bundle"), "commands.health"),
-    **dict.fromkeys(("grant", "revoke", "grants"), "commands.access"),
+    **dict.fromkeys(("grant", "revoke", "grants", "whoami"), "commands.access"),
     **dict.fromkeys(("insert", "delete", "scan", "changes", "tail", "sql"), "commands.rows"),
 }
 """The modules of commands that are not in `commands`."""

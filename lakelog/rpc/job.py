@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from lakelog.format.commit.attachment import AttachRequest, AttachResult, SnapshotChangelog
-from lakelog.format.jobs.job import Job, JobState
+from lakelog.format.jobs.job import Job, JobCount, JobState, JobStatus
+from lakelog.format.jobs.job_run import JobRun, RunResult
 from lakelog.format.jobs.overview import Overview
 from lakelog.format.jobs.presence import Service, ServiceReport, ServiceState
 from lakelog.format.jobs.queue import JobQueue
@@ -26,6 +27,36 @@ to_proto_job_state, from_proto_job_state = translate_enum(
     },
     "job.state",
     "Use one of due (1) to failed (4)",
+)
+
+to_proto_job_status, from_proto_job_status = translate_enum(
+    {
+        JobStatus.DUE: jobs_pb2.JOB_STATUS_DUE,
+        JobStatus.RESTING: jobs_pb2.JOB_STATUS_RESTING,
+        JobStatus.LEASED: jobs_pb2.JOB_STATUS_LEASED,
+        JobStatus.ABANDONED: jobs_pb2.JOB_STATUS_ABANDONED,
+        JobStatus.DONE: jobs_pb2.JOB_STATUS_DONE,
+        JobStatus.FAILED: jobs_pb2.JOB_STATUS_FAILED,
+    },
+    "job.status",
+    "Use one of due (1) to failed (6)",
+)
+
+to_proto_run_result, from_proto_run_result = translate_enum(
+    {
+        RunResult.DONE: jobs_pb2.RUN_RESULT_DONE,
+        RunResult.GIVEN_BACK: jobs_pb2.RUN_RESULT_GIVEN_BACK,
+        RunResult.FAILED: jobs_pb2.RUN_RESULT_FAILED,
+        RunResult.LOST: jobs_pb2.RUN_RESULT_LOST,
+    },
+    "run.result",
+    "Use one of done (1) to lost (4)",
+)
+
+JOB_RUN: Final = Translation(JobRun, jobs_pb2.JobRun, fields={"result": (to_proto_run_result, from_proto_run_result)})
+
+JOB_COUNT: Final = Translation(
+    JobCount, jobs_pb2.JobCount, fields={"status": (to_proto_job_status, from_proto_job_status)}
 )
 
 _JOB: Final = Translation(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lakelog.format.log.state import LogInfo, PublishReport, PublishState, SnapshotOffsets
-from lakelog.format.tables.grant import Grant, Granted, GrantLevel
+from lakelog.format.tables.grant import CallerRole, Grant, Granted, GrantLevel, Identity, SignIn
 from lakelog.format.tables.table import DatabaseInfo, TableInfo, TableName
 from lakelog.rpc.messages import build
 from lakelog.rpc.schema import from_proto_schema, to_proto_schema
@@ -65,6 +65,56 @@ to_proto_grant, from_proto_grant = Translation(Grant, grants_pb2.Grant, fields={
 to_proto_granted, from_proto_granted = Translation(
     Granted, grants_pb2.GrantResponse, fields={"grant": (to_proto_grant, from_proto_grant)}
 ).both
+
+_to_proto_role, _from_proto_role = translate_enum(
+    {
+        CallerRole.USER: grants_pb2.CALLER_ROLE_USER,
+        CallerRole.READER: grants_pb2.CALLER_ROLE_READER,
+        CallerRole.WRITER: grants_pb2.CALLER_ROLE_WRITER,
+        CallerRole.ADMIN: grants_pb2.CALLER_ROLE_ADMIN,
+    },
+    "role",
+    "Use user (1) to admin (4)",
+)
+_to_proto_sign_in, _from_proto_sign_in = translate_enum(
+    {
+        SignIn.NONE: grants_pb2.SIGN_IN_NONE,
+        SignIn.TOKEN: grants_pb2.SIGN_IN_TOKEN,
+        SignIn.SIGNED_TOKEN: grants_pb2.SIGN_IN_SIGNED_TOKEN,
+        SignIn.CERTIFICATE: grants_pb2.SIGN_IN_CERTIFICATE,
+    },
+    "sign_in",
+    "Use none (1) to certificate (4)",
+)
+
+
+def to_proto_identity(identity: Identity) -> grants_pb2.WhoAmIResponse:
+    """Translates who a caller is."""
+    write_level, _ = GRANT_LEVEL
+    return build(
+        grants_pb2.WhoAmIResponse,
+        name=identity.name,
+        role=_to_proto_role(identity.role),
+        sign_in=_to_proto_sign_in(identity.sign_in),
+        until_ms=identity.until_ms,
+        rights=[
+            build(grants_pb2.TableRight, table_uuid=uuid, level=write_level(level))
+            for uuid, level in identity.levels.items()
+        ],
+    )
+
+
+def from_proto_identity(message: grants_pb2.WhoAmIResponse) -> Identity:
+    """Translates who a caller is back."""
+    _, read_level = GRANT_LEVEL
+    return Identity(
+        message.name,
+        _from_proto_role(message.role),
+        _from_proto_sign_in(message.sign_in),
+        message.until_ms,
+        {each.table_uuid: read_level(each.level) for each in message.rights},
+    )
+
 
 to_proto_log, from_proto_log = Translation(LogInfo, logs_pb2.LogInfo, fields={"name": TABLE_NAME.both}).both
 

@@ -85,6 +85,8 @@ _TRANSLATIONS: Final[Mapping[Descriptor, tuple[Translate, Translate]]] = {
         (snapshots_pb2.AttachChangelogsRequest, (job.to_proto_attach_request, job.from_proto_attach_request)),
         (snapshots_pb2.AttachChangelogsResponse, (job.to_proto_attach_result, job.from_proto_attach_result)),
         (jobs_pb2.Job, (job.to_proto_job, job.from_proto_job)),
+        (jobs_pb2.JobRun, job.JOB_RUN.both),
+        (jobs_pb2.JobCount, job.JOB_COUNT.both),
         (jobs_pb2.Pipeline, (job.to_proto_pipeline, job.from_proto_pipeline)),
         (jobs_pb2.AcquireLeaseResponse, (job.to_proto_lease_grant, job.from_proto_lease_grant)),
         (due_work_pb2.JobQueue, job.JOB_QUEUE.both),
@@ -94,6 +96,7 @@ _TRANSLATIONS: Final[Mapping[Descriptor, tuple[Translate, Translate]]] = {
         (consumers_pb2.ConsumerPosition, (retention.to_proto_position, retention.from_proto_position)),
         (credentials_pb2.StoreCredentials, Translation(StoreCredentials, credentials_pb2.StoreCredentials).both),
         (grants_pb2.Grant, (table.to_proto_grant, table.from_proto_grant)),
+        (grants_pb2.WhoAmIResponse, (table.to_proto_identity, table.from_proto_identity)),
         (grants_pb2.GrantResponse, (table.to_proto_granted, table.from_proto_granted)),
         (tags_pb2.Tag, (retention.to_proto_tag, retention.from_proto_tag)),
         (dropped_pb2.DroppedTable, (retention.to_proto_dropped, retention.from_proto_dropped)),
@@ -125,6 +128,10 @@ _OF_FIELDS: Final[Mapping[FieldDescriptor, tuple[Translate, Translate]]] = {
     consumers_pb2.RenewConsumerRequest.DESCRIPTOR.fields_by_name["epochs"]: (
         _to_epochs,
         lambda epochs: {each.table_uuid: each.epoch for each in epochs},
+    ),
+    jobs_pb2.ListJobRunsRequest.DESCRIPTOR.fields_by_name["results"]: (
+        lambda results: [job.to_proto_run_result(each) for each in results],
+        lambda numbers: tuple([job.from_proto_run_result(each) for each in numbers]),
     ),
     jobs_pb2.FailJobResponse.DESCRIPTOR.fields_by_name["state"]: (job.to_proto_job_state, job.from_proto_job_state),
     grants_pb2.GrantRequest.DESCRIPTOR.fields_by_name["level"]: table.GRANT_LEVEL,

@@ -16,6 +16,7 @@ from lakelog.context import Context
 from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.jobs.overview import Overview
 from lakelog.format.jobs.presence import Service
+from lakelog.format.tables.grant import Identity
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.defaults import with_defaults
 from lakelog.reads.streams.request import check_together
@@ -302,6 +303,19 @@ class CatalogTables:
         seconds; `work_age_ms` says how long ago. `lakelog status` lists what is wrong.
         """
         return self.metastore.get_overview()
+
+    def whoami(self, tables: Sequence[str] = ()) -> Identity:
+        """Returns who you are, as the metastore knows you: name, role, and how you signed in.
+
+        Args:
+            tables: Names of tables; `levels` says what you may do at each, by its name.
+
+        Raises:
+            NotFound: There is no such table, or, with PermissionDenied, you may not know of it.
+        """
+        uuids = {self.table(name).uuid: name for name in to_texts(tables, "tables", "names of tables")}
+        found = self.metastore.who_am_i(list(uuids))
+        return replace(found, levels={uuids[uuid]: level for uuid, level in found.levels.items()})
 
     # Transactions
 

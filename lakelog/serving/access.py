@@ -16,6 +16,7 @@ from typing import Final, Protocol
 
 from lakelog.client.connection.status import UNAUTHENTICATED
 from lakelog.errors import InvalidArgument, PermissionDenied
+from lakelog.format.tables.grant import SignIn
 
 
 class Role(enum.IntEnum):
@@ -39,14 +40,16 @@ class Caller:
         name: What owns the things that the caller opens.
         role: What it may do.
         until_s: When this ends, in seconds since 1970; None: with the configuration of the server.
+        sign_in: How it was identified.
     """
 
     name: str
     role: Role
     until_s: float | None = None
+    sign_in: SignIn = field(default=SignIn.TOKEN, compare=False)
 
 
-ANYONE: Final = Caller("anyone", Role.ADMIN)
+ANYONE: Final = Caller("anyone", Role.ADMIN, sign_in=SignIn.NONE)
 """Every caller of a server that identifies no one; only possible on loopback."""
 
 
@@ -159,10 +162,10 @@ class Access:
             return self._of_token(authorization, address)
         if common_name is not None:
             if self.any_certificate:
-                return Caller(common_name, Role.ADMIN)
+                return Caller(common_name, Role.ADMIN, sign_in=SignIn.CERTIFICATE)
             role = self.certificates.get(common_name)
             if role is not None:
-                return Caller(common_name, role)
+                return Caller(common_name, role, sign_in=SignIn.CERTIFICATE)
             raise _unauthenticated(f"The certificate of {common_name} is valid but no role is given to that name.")
         if not self.tokens and self.signed_tokens is None:
             raise _unauthenticated("The call came without a client certificate.")
@@ -187,7 +190,8 @@ class Access:
 
     def _to_caller(self, signed: SignedCaller) -> Caller:
         role = self.signed_roles.get(signed.name, signed.role)
-        return Caller(f"{SIGNED}{signed.name}", Role.USER if role is None else role, signed.until_s)
+        known_role = Role.USER if role is None else role
+        return Caller(f"{SIGNED}{signed.name}", known_role, signed.until_s, SignIn.SIGNED_TOKEN)
 
 
 SIGNED: Final = "signed:"

@@ -14,6 +14,7 @@ from lakelog.system_tables.declaration import Declaration, OfCatalog
 from lakelog.system_tables.metadata.catalog_wide import ALL_CONSUMERS, ALL_TABLES, DATABASES, PIPELINES, SERVICES
 from lakelog.system_tables.metadata.definition import OPTIONS, SCHEMAS
 from lakelog.system_tables.metadata.files import BUCKETS, FILES, PARTITIONS
+from lakelog.system_tables.metadata.job_runs import ALL_JOB_RUNS, JOB_RUNS
 from lakelog.system_tables.metadata.jobs import ALL_JOBS, JOBS
 from lakelog.system_tables.metadata.listings import SNAPSHOTS
 from lakelog.system_tables.metadata.logs import ALL_LOGS, LOG
@@ -39,6 +40,7 @@ OF_TABLES: Final[Mapping[str, Declaration]] = {
         TAGS,
         CONSUMERS,
         JOBS,
+        JOB_RUNS,
         LOG,
         AUDIT_LOG,
         CHANGELOG,
@@ -47,7 +49,8 @@ OF_TABLES: Final[Mapping[str, Declaration]] = {
     )
 }
 OF_CATALOGS: Final[Mapping[str, OfCatalog]] = {
-    each.name: each for each in (DATABASES, ALL_TABLES, ALL_JOBS, ALL_CONSUMERS, ALL_LOGS, SERVICES, PIPELINES)
+    each.name: each
+    for each in (DATABASES, ALL_TABLES, ALL_JOBS, ALL_JOB_RUNS, ALL_CONSUMERS, ALL_LOGS, SERVICES, PIPELINES)
 }
 
 

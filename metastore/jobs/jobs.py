@@ -8,7 +8,6 @@ commit made it so, a pause ended, a deadline passed. The truth is always the sto
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,15 +28,18 @@ from lakelog.format.jobs.job import (
     plan_pause_ms,
     take_requested,
 )
+from lakelog.format.jobs.job_run import RunResult
 from lakelog.format.jobs.queue import JobQueue
 
 from ..ownership import Principal, check_job_owner
 from ..snapshots.watching import WatchHub
+from ..store.jobs import RunEnd
 from ..store.limits import Limits
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import check_number, check_table_uuids, check_text, invalid
 from ..tables.dropped import end_purge, explain_gone
 from .leases import MAX_DURATION_MS, MIN_DURATION_MS
+from .listing import MAX_KINDS, check_kinds
 from .requests import check_job_request, request_jobs, retry_job
 
 MAX_WAIT_MS: Final = 30_000
@@ -62,8 +64,6 @@ although a job has just been requested."""
 _REPORT_EVERY_S: Final = 0.05
 """Commits that make jobs due shortly after each other are announced together: each time all waiting calls ask the
 store."""
-
-_KIND: Final = re.compile(r"[a-z][a-z-]{0,63}")
 
 
 class Jobs:
@@ -211,7 +211,9 @@ class Jobs:
             else:
                 payload, pause_ms = take_delay(job.requested, await tx.now_ms() if job.requested else 0)
                 ended = replace(ended, payload=payload or job.payload, requested={}, done_epoch=epoch)
-            await tx.put_job(ended, pause_ms)
+            # A run that found nothing to do is none that a person looks for.
+            result = RunResult.GIVEN_BACK if work_left else RunResult.DONE
+            await tx.put_job(ended, pause_ms, RunEnd(result, outcome) if outcome or work_left else None)
             # What is due next, and when, may depend on what the job has done.
             await tx.request_planning(head.table_id)
             return job, is_due
@@ -240,18 +242,13 @@ class Jobs:
             state = JobState.FAILED if is_last and not by_request else JobState.DUE
             attempts = 0 if by_request else job.attempts
             ended = replace(take_requested(job), state=state, attempts=attempts, reason=reason)
-            await tx.put_job(ended, plan_pause_ms(job.attempts))
+            await tx.put_job(ended, plan_pause_ms(job.attempts), RunEnd(RunResult.FAILED, reason))
             return state
 
         state = await run_transaction(self._store, fail)
         # Waiting calls must learn when the pause ends.
         self.due()
         return state
-
-    async def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
-        if table_uuids:
-            check_table_uuids("table_uuids", table_uuids, self._limits.max_watched_tables)
-        return await run_transaction(self._store, lambda tx: tx.list_jobs(table_uuids))
 
     async def describe_queue(self) -> list[JobQueue]:
         return await run_transaction(self._store, lambda tx: tx.describe_queue())
@@ -274,13 +271,9 @@ class Jobs:
     def _check_lease(
         self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, duration_ms: int, wait_ms: int
     ) -> None:
-        if not 1 <= len(kinds) <= 100:
-            raise invalid("kinds", f"{len(kinds)} kinds", "Name 1 to 100 kinds of jobs.")
-        for kind in kinds:
-            if not _KIND.fullmatch(kind):
-                raise invalid(
-                    "kinds", kind, f"A kind of job is lower-case letters and '-', for instance '{CHANGELOG}'."
-                )
+        if not kinds:
+            raise invalid("kinds", "0 kinds", f"Name 1 to {MAX_KINDS} kinds of jobs.")
+        check_kinds(kinds)
         if table_uuids:
             check_table_uuids("table_uuids", table_uuids, self._limits.max_watched_tables)
         check_text("holder", holder, 1, 256)

@@ -93,6 +93,8 @@ class MemoryDropped(MemoryJobs, DroppedTransaction):
             else:
                 self._journal.pop(self._state.attempts, attempt.attempt_id)
         self._delete_jobs(table_id)
+        for run_id in [key for key, (of_table, _) in self._state.job_runs.items() if of_table == table_id]:
+            self._journal.pop(self._state.job_runs, run_id)
         publisher = to_publisher_lease(table_uuid)
         if publisher in self._state.leases:
             self._journal.pop(self._state.leases, publisher)

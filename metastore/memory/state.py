@@ -8,6 +8,7 @@ from lakelog.format.commit.facts import Attempt, PlacedChangelogFile, PlacedFile
 from lakelog.format.commit.request import BucketRef
 from lakelog.format.compaction.commit_count import CommitsSinceFull
 from lakelog.format.jobs.job import Job
+from lakelog.format.jobs.job_run import JobRun
 from lakelog.format.jobs.presence import ServiceReport
 from lakelog.format.jobs.waiting_work import WaitingWork
 from lakelog.format.jobs.work import Pipeline
@@ -118,11 +119,12 @@ class StoredWorkCursor:
 
 @dataclass(frozen=True)
 class StoredJob:
-    """A job, and when it is due or its deadline passes."""
+    """A job, when it is due or its deadline passes, and when its holder took it; 0: it has none."""
 
     job: Job
     table_id: int
     due_at_ms: int
+    leased_at_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -176,5 +178,8 @@ class State:
     work_cursors: dict[int, StoredWorkCursor] = field(default_factory=dict)
     log_topics: dict[tuple[str, int], StoredTopic] = field(default_factory=dict)
     measured_work: StoredWork | None = None
+    job_runs: dict[int, tuple[int, JobRun]] = field(default_factory=dict)
+    """With the ids of their tables, by their own ids, the oldest first."""
     last_job_id: int = 0
+    last_run_id: int = 0
     last_chunk_id: int = 0

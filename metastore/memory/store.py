@@ -21,6 +21,7 @@ from .dropped import MemoryDropped
 from .grants import MemoryGrants
 from .jobs.deletion_vectors import MemoryDeletionVectors
 from .jobs.due import MemoryDue
+from .jobs.runs import MemoryJobRuns
 from .jobs.services import MemoryServices
 from .jobs.work import MemoryWork
 from .jobs.work_cursors import MemoryWorkCursors
@@ -36,6 +37,7 @@ from .waiting_work import MemoryWaitingWork
 class MemoryTransaction(
     MemoryCommits,
     MemoryDropped,
+    MemoryJobRuns,
     MemorySnapshots,
     MemoryWork,
     MemoryServices,

@@ -43,6 +43,8 @@ from .jobs.deletion_vectors import PostgresDeletionVectors
 from .jobs.due import PostgresDue
 from .jobs.full_counts import PostgresFullCounts
 from .jobs.jobs import PostgresJobs
+from .jobs.listing import PostgresJobListing
+from .jobs.runs import PostgresJobRuns
 from .jobs.services import PostgresServices
 from .jobs.work import PostgresWork
 from .jobs.work_cursors import PostgresWorkCursors
@@ -72,6 +74,8 @@ class PostgresTransaction(
     PostgresWork,
     PostgresServices,
     PostgresJobs,
+    PostgresJobListing,
+    PostgresJobRuns,
     PostgresWorkCursors,
     PostgresConsumers,
     PostgresDue,

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 from lakelog.serving.access import Caller, Role
 
 from ..ownership import EVERYONE, Principal
+from ..store.grants import Readable
 
 _principal: Final[ContextVar[Principal]] = ContextVar("principal")
 """Without a default: a call that the interceptor did not admit fails, and has no effect."""
@@ -34,6 +35,14 @@ _recheck: Final[ContextVar[Recheck]] = ContextVar("recheck")
 """Without a default, as above."""
 
 
+_readable: Final[ContextVar[Readable | None]] = ContextVar("readable")
+"""Without a default, as above."""
+
+
+_caller: Final[ContextVar[Caller]] = ContextVar("caller")
+"""Without a default, as above."""
+
+
 def admit(caller: Caller, *, identified: bool) -> None:
     """Notes the caller of the present call.
 
@@ -41,12 +50,18 @@ def admit(caller: Caller, *, identified: bool) -> None:
         caller: As the server recognized it.
         identified: Whether the server identifies callers at all.
     """
+    _caller.set(caller)
     _principal.set(Principal(caller.name, caller.role >= Role.ADMIN) if identified else EVERYONE)
 
 
 def principal() -> Principal:
     """The caller of the present call."""
     return _principal.get()
+
+
+def calling() -> Caller:
+    """The caller of the present call, as the server recognized it."""
+    return _caller.get()
 
 
 def note_check(check: CheckMessage) -> None:
@@ -62,6 +77,16 @@ def note_recheck(check: Recheck) -> None:
 def recheck() -> Recheck:
     """The check of the right to the present call, for one that waits."""
     return _recheck.get()
+
+
+def note_readable(found: Readable | None) -> None:
+    """Notes which tables the caller of the present call may read; None: all."""
+    _readable.set(found)
+
+
+def readable() -> Readable | None:
+    """The tables that the caller of the present call may read; None: all."""
+    return _readable.get()
 
 
 def message_check() -> CheckMessage:

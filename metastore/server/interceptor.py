@@ -52,7 +52,7 @@ from lakelog.tracing import spans
 from lakelog.tracing.request_ids import current
 
 from .audit import begin_line, describe_request, log
-from .callers import ShowError, caller_lost, note_check, note_recheck
+from .callers import ShowError, caller_lost, note_check, note_readable, note_recheck
 from .edge.admission import (
     HUGE_PLAN_BYTES,
     PLAN,
@@ -317,9 +317,11 @@ class _Call:
         authorization = self._authorization
         note_recheck(_allow_still if authorization is None else authorization.check_still)
         if authorization is None:
+            note_readable(None)
             response = await self._answer_allowed(request, context)
         else:
             await authorization.check(request)
+            note_readable(authorization.readable)
             if authorization.sees_nothing:
                 # Anyone who is known may ask for lists: without a grant that costs no query of all that there is.
                 return authorization.answer_nothing()

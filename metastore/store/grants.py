@@ -27,6 +27,19 @@ class HeldGrant:
 
 
 @dataclass(frozen=True)
+class Readable:
+    """The tables, live or dropped, that a caller may read by its grants.
+
+    Args:
+        databases: All tables of these, but not those that were dropped with an earlier database of the name.
+        table_uuids: Further tables.
+    """
+
+    databases: frozenset[str]
+    table_uuids: frozenset[str]
+
+
+@dataclass(frozen=True)
 class GrantScope:
     """What a grant is on: a database, or one table.
 

@@ -2,15 +2,103 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
 
-from lakelog.format.jobs.job import DueJob, Job
+from lakelog.format.jobs.job import DueJob, Job, JobCount, JobPage, JobStatus
+from lakelog.format.jobs.job_run import JobRun, RunResult
 from lakelog.format.jobs.presence import Service, ServiceReport
 from lakelog.format.jobs.queue import JobQueue
 from lakelog.format.jobs.work import LeaseGrant, Pipeline
 
+from .grants import Readable
 from .records import WorkCursor
+
+_CURSOR: Final = re.compile(r"([1-9][0-9]{0,17})/([a-z][a-z-]{0,63})/([^\x00]{0,8192})")
+
+
+class JobPlace(NamedTuple):
+    """The place of a job in pages: places have the order of the pages.
+
+    Args:
+        table_id: The store's own number of the table.
+        kind: The kind.
+        key: The scope, or what stands for a long one.
+    """
+
+    table_id: int
+    kind: str
+    key: str
+
+    def to_cursor(self) -> str:
+        """What a client sends back for the jobs behind it. Pure."""
+        return f"{self.table_id}/{self.kind}/{self.key}"
+
+
+def parse_cursor(cursor: str) -> JobPlace:
+    """The inverse of `JobPlace.to_cursor`. Pure.
+
+    Raises:
+        ValueError: It is not a cursor of a list of jobs.
+    """
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        raise ValueError(cursor)
+    table_id, kind, key = found.groups()
+    return JobPlace(int(table_id), kind, key)
+
+
+@dataclass(frozen=True)
+class JobFilter:
+    """Which jobs are listed: those for which all that is given holds.
+
+    Args:
+        table_uuids: Of these tables; empty: of all.
+        job_ids: With these ids; empty: with any.
+        kinds: Of these kinds; empty: of all.
+        statuses: That stand so; empty: however they stand.
+        readable: Of tables that the caller may read; None: of all.
+    """
+
+    table_uuids: Sequence[str] = ()
+    job_ids: Sequence[int] = ()
+    kinds: Sequence[str] = ()
+    statuses: Sequence[JobStatus] = ()
+    readable: Readable | None = None
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """How a job's holder ended it; the store knows the rest of the run.
+
+    Args:
+        result: How.
+        message: What was done, or why it failed.
+    """
+
+    result: RunResult
+    message: str
+
+
+@dataclass(frozen=True)
+class RunFilter:
+    """Which runs are listed: those for which all that is given holds.
+
+    Args:
+        table_uuids: Of these tables; empty: of all.
+        job_id: Of this job; 0: of all.
+        kinds: Of jobs of these kinds; empty: of all.
+        results: That ended so; empty: however they ended.
+        readable: Of tables that the caller may read; None: of all.
+    """
+
+    table_uuids: Sequence[str] = ()
+    job_id: int = 0
+    kinds: Sequence[str] = ()
+    results: Sequence[RunResult] = ()
+    readable: Readable | None = None
 
 
 class JobTransaction(Protocol):
@@ -28,7 +116,7 @@ class JobTransaction(Protocol):
     ) -> tuple[Job, bool] | None:
         """Takes the first job that is due or whose lease has expired; the job gets a new epoch, and one more attempt.
 
-        `owner` is the principal that holds it from now on.
+        `owner` is the principal that holds it from now on. The run of a previous holder is recorded as lost.
 
         With `changelogs_last` the jobs with the priority of changelogs come after all others. The flag says whether the
         lease had expired: the previous holder did not renew it in time.
@@ -55,10 +143,10 @@ class JobTransaction(Protocol):
         """Moves the deadline of a locked job."""
         ...
 
-    async def put_job(self, job: Job, pause_ms: int) -> None:
+    async def put_job(self, job: Job, pause_ms: int, run: RunEnd | None = None) -> None:
         """Changes a locked job that no one holds any more: all but its identity, priority, epoch and times.
 
-        A job that is due, or becomes due, is due after the pause.
+        A job that is due, or becomes due, is due after the pause. The end of its run is recorded, if one is given.
         """
         ...
 
@@ -115,8 +203,38 @@ class JobTransaction(Protocol):
         """Uuids of tables with snapshots that were not planned yet, or with requests to plan that are still open."""
         ...
 
-    async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
-        """All jobs, or those of some tables, by table, kind and scope."""
+
+class JobListingTransaction(Protocol):
+    """Reads jobs for people and programs, without locks."""
+
+    async def list_job_page(self, wanted: JobFilter, after: JobPlace | None, limit: int) -> JobPage:
+        """The first jobs behind a place, by table, kind and scope; None: from the beginning."""
+        ...
+
+    async def list_jobs(self, wanted: JobFilter, limit: int) -> list[Job]:
+        """The first jobs by the name of the table, kind and scope."""
+        ...
+
+    async def count_jobs(self, wanted: JobFilter) -> list[JobCount]:
+        """How many of the jobs there are, by kind and status."""
+        ...
+
+
+class JobRunTransaction(Protocol):
+    """Runs of jobs. Taking a job over and ending it record them."""
+
+    async def list_job_runs(self, wanted: RunFilter, before: int, limit: int) -> list[JobRun]:
+        """The newest runs with a lower id, the newest first; 0: with any id."""
+        ...
+
+    async def forget_old_runs(self, after: str, most: int, age_ms: int, limit: int) -> tuple[str, list[str]]:
+        """Removes old runs of the next `limit` tables after one: those of an age, and all but the newest ones.
+
+        Of runs that ended badly as many are kept as of the others.
+
+        Returns:
+            The last of these tables, or an empty text after the last one of all; and the ids of the removed runs.
+        """
         ...
 
 

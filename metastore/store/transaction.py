@@ -38,7 +38,7 @@ from .baseline import BaselineTransaction
 from .dropped import DroppedTransaction
 from .due import DeletionVectorTransaction, DueTransaction
 from .grants import GrantTransaction
-from .jobs import JobTransaction, PresenceTransaction, WorkTransaction
+from .jobs import JobListingTransaction, JobRunTransaction, JobTransaction, PresenceTransaction, WorkTransaction
 from .logs import LogTransaction
 from .publishing import PublishTransaction
 from .records import Attachment, FileQuery, GroupFacts, GroupKeys, GroupRecords, NewChunk, NewTable, Packed, TableRecord
@@ -377,6 +377,8 @@ class Transaction(
     SnapshotTransaction,
     WorkTransaction,
     JobTransaction,
+    JobListingTransaction,
+    JobRunTransaction,
     PresenceTransaction,
     ConsumerTransaction,
     RetentionTransaction,

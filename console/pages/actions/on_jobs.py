@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from lakelog.client.job_pages import find_jobs
 from lakelog.errors import InvalidArgument, NotFound, PermissionDenied
 from lakelog.format.jobs.job import Job
-from lakelog.system_tables.metadata.jobs import name_state
 
+from ..job_lists import RETRIED
 from ..page import PageRequest
 from ..rights import may_write
 from .action import Action, Question
@@ -16,7 +17,7 @@ from .action import Action, Question
 def _find(request: PageRequest) -> Job:
     metastore, text = request.catalog.metastore, request.path["job"]
     number = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
-    job = next((each for each in metastore.list_jobs() if each.job_id == number), None)
+    job = find_jobs(metastore, [number]).get(number) if number else None
     if job is None:
         raise NotFound(f"There is no job {text:.80}, or you may not see it.")
     if not may_write(request.catalog, job.table_uuid):
@@ -25,8 +26,8 @@ def _find(request: PageRequest) -> Job:
 
 
 def _ask(request: PageRequest, job: Job) -> Question:
-    state = name_state(job)
-    if state not in ("failed", "resting"):
+    state = job.status.value
+    if job.status not in RETRIED:
         raise InvalidArgument(f"Job {job.job_id} is {state}: only one that failed or rests is tried again.")
     why = f" It failed last because: {job.reason}" if job.reason else ""
     sentences = (f"Job {job.job_id} ({job.kind} of {job.table}) is {state}.{why}", "It becomes due at once.")

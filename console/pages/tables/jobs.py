@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import pyarrow as pa
+
+from lakelog.format.jobs.job import JobStatus
 from lakelog.format.tables.snapshot import SnapshotKind
 from lakelog.sdk.tables.table import Table
+from lakelog.system_tables.metadata.jobs import to_columns
 
 from ..actions.offered import is_offered
+from ..job_lists import RETRIED, STATES, list_runs, load_page
 from ..page import PAGE_ROWS, Column, Listing, Page, PageRequest
-from .numbers import NumberField, read_number
 from .opened import open_table, table_page
 from .rows import to_rows
 
@@ -33,34 +37,35 @@ _JOBS: Final = (
     Column("updated_at", "Changed", "time"),
     Column("payload", "To do", "json"),
 )
-_ORDER: Final = ("failed", "abandoned", "leased", "due", "resting", "done")
-_PLACE: Final = NumberField("place", "place in the list", 0)
 
 
 def jobs(request: PageRequest) -> Page:
     """The jobs, those that need somebody first."""
     opened = open_table(request)
     table = opened.table
+    metastore = request.catalog.metastore
     offered = is_offered(request, table.info)
-    rows = to_rows(table.system_table("jobs").to_arrow())
-    rows.sort(key=lambda row: (_ORDER.index(row["state"]), -row["priority"], row["id"]))
-    states = Counter(row["state"] for row in rows)
-    first = read_number(request.query.get("after"), _PLACE).value or 0
-    end = first + PAGE_ROWS
+    found, following = load_page(metastore, request.query, [table.uuid])
+    rows = to_rows(pa.table(to_columns(found, lambda _: table.info.schema)))
+    counts: Counter[str] = Counter()
+    for each in metastore.count_jobs([table.uuid]):
+        counts[each.status.value] += each.count
     parts: dict[str, Any] = {
-        "facts": {state: states[state] for state in _ORDER},
+        "facts": {state: counts[state] for state in STATES},
         "amplification": measure_amplification(_load_counts(table)),
         "jobs": Listing(
             "jobs",
             "Jobs",
             _JOBS,
-            [{**row, "_links": _retry_link(row, offered)} for row in rows[first:end]],
+            [{**row, "_links": _retry_link(row, offered)} for row in rows],
             "Compactors have had nothing to do for this table.",
-            request.with_query(after=end, of=table.uuid) if end < len(rows) else None,
-            note=f"Jobs {first + 1:,} to {min(end, len(rows)):,} of {len(rows):,}." if len(rows) > PAGE_ROWS else "",
+            None if following is None else request.with_query(after=following, of=table.uuid),
+            note=f"{counts.total():,} in all, those that need somebody first." if counts.total() > PAGE_ROWS else "",
         ),
+        "history": list_runs(request, [table.uuid], lambda _: table.info.schema),
     }
-    return table_page(opened, "jobs", "jobs.html", parts, is_live=len(rows) <= PAGE_ROWS)
+    is_first = not (request.query.get("after") or request.query.get("runs_before"))
+    return table_page(opened, "jobs", "jobs.html", parts, is_live=is_first)
 
 
 def _load_counts(table: Table) -> list[dict[str, Any]]:
@@ -92,4 +97,5 @@ def measure_amplification(snapshots: Iterable[Mapping[str, Any]]) -> dict[str, A
 
 
 def _retry_link(row: Mapping[str, Any], offered: bool) -> dict[str, str]:
-    return {"id": f"/jobs/{row['id']}/act/retry"} if offered and row["state"] in ("failed", "resting") else {}
+    is_retried = offered and JobStatus(row["state"]) in RETRIED
+    return {"id": f"/jobs/{row['id']}/act/retry"} if is_retried else {}

@@ -20,6 +20,7 @@ from lakelog.aio.subscription import Subscription, open_subscription
 from lakelog.annotations import Condition, OptionValue, Parameters, SchemaLike, Value
 from lakelog.format.jobs.overview import Overview
 from lakelog.format.jobs.presence import Service
+from lakelog.format.tables.grant import Identity
 from lakelog.sdk.catalog import Catalog as BlockingCatalog
 from lakelog.writes.commit_options import TransactionOptions
 
@@ -144,6 +145,13 @@ class Catalog(OpenCatalog[BlockingCatalog]):
         See `lakelog.Catalog.overview`.
         """
         return await self._workers.change(lambda: self._blocking.overview())
+
+    async def whoami(self, tables: Sequence[str] = ()) -> Identity:
+        """Returns who you are, as the metastore knows you: name, role, and how you signed in.
+
+        See `lakelog.Catalog.whoami`.
+        """
+        return await self._workers.change(lambda: self._blocking.whoami(tables))
 
     def transaction(self, **commit: Unpack[TransactionOptions]) -> Transaction:
         """Begins a transaction: all writes through it become visible together, or not at all.

@@ -20,6 +20,8 @@ from lakelog.cli.doctor.situation import Situation
 from lakelog.cli.output.text import format_time
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import NotFound
+from lakelog.format.jobs.job import Job, JobStatus
+from lakelog.format.jobs.job_run import RunResult
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.privacy.masking import is_secret_name
 from lakelog.privacy.redaction import BLOT
@@ -27,6 +29,7 @@ from lakelog.privacy.redaction import BLOT
 MAX_TABLES: Final = 200
 MAX_SNAPSHOTS: Final = 20
 MAX_JOBS: Final = 1000
+MAX_RUNS: Final = 200
 
 MAX_LOG_BYTES: Final = 2 << 20
 """Of each log: its newest part."""
@@ -129,23 +132,43 @@ def _describe_snapshots(metastore: Metastore, info: TableInfo) -> list[dict[str,
 
 def describe_jobs(situation: Situation) -> dict[str, Any]:
     """The jobs of compactors. Without the parts of tables that they are about: these hold values of partitions."""
-    jobs = situation.catalog.metastore.list_jobs()
-    newest = sorted(jobs, key=lambda job: -job.updated_at_ms)[:MAX_JOBS]
+    metastore = situation.catalog.metastore
+    # Those that need somebody first; of those that are done only how many they are.
+    jobs: list[Job] = []
+    for status in JobStatus:
+        if status is not JobStatus.DONE and len(jobs) < MAX_JOBS:
+            jobs += metastore.list_job_page(statuses=[status], limit=MAX_JOBS - len(jobs)).jobs
     return {
-        "count": len(jobs),
+        "counts": [
+            {"kind": each.kind, "state": each.status.value, "count": each.count} for each in metastore.count_jobs()
+        ],
         "jobs": [
             {
                 "job": each.job_id,
                 "table": each.table,
                 "kind": each.kind,
-                "state": each.state.value,
+                "state": each.status.value,
                 "tries": each.attempts,
                 "reason": each.reason,
                 "outcome": each.outcome,
                 "holder": each.holder,
                 "changed_at": format_time(each.updated_at_ms),
             }
-            for each in newest
+            for each in jobs
+        ],
+        "newest_failures": [
+            {
+                "run": each.run_id,
+                "job": each.job_id,
+                "table": each.table,
+                "kind": each.kind,
+                "result": each.result.value,
+                "message": each.message,
+                "holder": each.holder,
+                "ended_at": format_time(each.ended_at_ms),
+                "took_ms": each.duration_ms,
+            }
+            for each in metastore.list_job_runs(results=[RunResult.FAILED, RunResult.LOST], limit=MAX_RUNS)
         ],
     }
 

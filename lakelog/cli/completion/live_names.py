@@ -89,8 +89,15 @@ class LiveNames:
         return self._load(f"snapshots {table}", fetch)
 
     def jobs(self) -> list[str]:
-        """The ids of all jobs."""
-        return self._load("jobs", lambda call: [str(each.job_id) for each in call("ListJobs").jobs])
+        """The ids of jobs that can be tried again."""
+
+        def fetch(call: Any) -> list[str]:
+            from lakelog.rpc.v1.jobs_pb2 import JOB_STATUS_FAILED, JOB_STATUS_RESTING
+
+            found = call("ListJobs", statuses=[JOB_STATUS_FAILED, JOB_STATUS_RESTING], limit=_MOST).jobs
+            return [str(each.job_id) for each in found]
+
+        return self._load("jobs", fetch)
 
     def pipelines(self) -> list[str]:
         """The names of all pipelines."""

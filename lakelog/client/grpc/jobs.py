@@ -8,10 +8,13 @@ from typing import Final
 from lakelog.client.connection.calls import Calls
 from lakelog.client.connection.retry import Deadlines, RetryPolicy
 from lakelog.client.grpc.unary import as_long_as_a_notice, as_long_as_the_lease, mutation, read
-from lakelog.format.jobs.job import Job
-from lakelog.rpc.job import from_proto_job
+from lakelog.format.jobs.job import Job, JobPage, JobStatus
+from lakelog.rpc.job import from_proto_job, to_proto_job_status
 from lakelog.rpc.messages import build
 from lakelog.rpc.v1 import jobs_pb2
+
+_LARGEST_PAGE: Final = 10_000
+"""Some 3 MB."""
 
 _REPORT_WITHIN_S: Final = 3.0
 """A report that takes longer is out of date, as the next one follows. The limit also lets a service end quickly."""
@@ -31,7 +34,8 @@ class GrpcJobs:
     # Not repeated after an unknown outcome: a repeat would find the lease ended.
     finish_job = mutation(repeat_unknown=False)
     fail_job = mutation(repeat_unknown=False)
-    list_jobs = read()
+    count_jobs = read()
+    list_job_runs = read()
     # Repeated, though not idempotent: a repeat does no harm, but its answer may say less. Say a first try took effect,
     # its answer was lost, and a compactor has leased the job since. Then the repeat is refused as it would be for any
     # caller: `JOB_HELD`, or `JOB_DONE` once nothing is left to do. Otherwise the job is due again, and its tries count
@@ -61,6 +65,39 @@ class GrpcJobs:
     # replaces it. So the metastore is not asked before each report whether it answers.
     report_presence = read(within_s=_REPORT_WITHIN_S)
     list_services = read()
+
+    def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
+        """Loads them in pages."""
+        jobs: list[Job] = []
+        page = self.list_job_page(table_uuids, limit=_LARGEST_PAGE)
+        while True:
+            jobs += page.jobs
+            if not page.cursor:
+                return sorted(jobs, key=lambda job: (*job.table.split("."), job.kind, job.scope))
+            page = self.list_job_page(table_uuids, cursor=page.cursor, limit=_LARGEST_PAGE)
+
+    def list_job_page(
+        self,
+        table_uuids: Sequence[str] = (),
+        *,
+        job_ids: Sequence[int] = (),
+        kinds: Sequence[str] = (),
+        statuses: Sequence[JobStatus] = (),
+        cursor: str = "",
+        limit: int = 1000,
+    ) -> JobPage:
+        """Requests a page. A metastore of an earlier version answers with all jobs."""
+        request = build(
+            jobs_pb2.ListJobsRequest,
+            table_uuids=table_uuids,
+            job_ids=job_ids,
+            kinds=kinds,
+            statuses=[to_proto_job_status(each) for each in statuses],
+            cursor=cursor,
+            limit=limit,
+        )
+        response = self._calls.read("ListJobs", lambda on: on.methods.ListJobs, request)
+        return JobPage(tuple([from_proto_job(each) for each in response.jobs]), response.cursor)
 
     def lease_job(
         self, kinds: Sequence[str], table_uuids: Sequence[str], holder: str, *, duration_ms: int, wait_ms: int = 0

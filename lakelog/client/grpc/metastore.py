@@ -106,6 +106,7 @@ class GrpcMetastore(GrpcJobs, GrpcLogs, GrpcRetention):
     # Not repeated after an unknown outcome: a repeat would find no grant.
     revoke = mutation(repeat_unknown=False)
     list_grants = read()
+    who_am_i = read()
     check_access = read()
 
     # Keys of the object store

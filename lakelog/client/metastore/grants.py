@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from lakelog.format.tables.grant import Grant, Granted, GrantLevel
+from lakelog.format.tables.grant import Grant, Granted, GrantLevel, Identity
 
 
 class Grants(Protocol):
@@ -67,5 +67,13 @@ class Grants(Protocol):
         """Finds those tables at which the grants of a caller do not suffice, or which do not exist; for services.
 
         Roles do not count here. A change of grants shows after a few seconds at most.
+        """
+        ...
+
+    def who_am_i(self, table_uuids: Sequence[str] = ()) -> Identity:
+        """Who the caller is, as the metastore knows it, and what it may do at some tables, at most 1000.
+
+        A table that it may not see and one that does not exist look alike. A change of grants shows after a few seconds
+        at most. What it does is checked again when it does it.
         """
         ...

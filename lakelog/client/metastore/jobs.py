@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from lakelog.format.jobs.job import Job, JobState
+from lakelog.format.jobs.job import Job, JobCount, JobPage, JobState, JobStatus
+from lakelog.format.jobs.job_run import JobRun, RunResult
 from lakelog.format.jobs.work import LeaseGrant, Pipeline
 
 
@@ -110,7 +111,61 @@ class Jobs(Protocol):
         ...
 
     def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
-        """All jobs, or those of some tables, by table, kind and scope."""
+        """All jobs, or those of some tables, by table, kind and scope. There can be very many."""
+        ...
+
+    def list_job_page(
+        self,
+        table_uuids: Sequence[str] = (),
+        *,
+        job_ids: Sequence[int] = (),
+        kinds: Sequence[str] = (),
+        statuses: Sequence[JobStatus] = (),
+        cursor: str = "",
+        limit: int = 1000,
+    ) -> JobPage:
+        """A page of the jobs for which all that is given holds, by table, kind and scope.
+
+        Tables are in the order in which they were made. A job that is there from the first page to the last comes
+        once, however it changes. `lakelog.client.job_pages` goes through all pages.
+
+        Args:
+            table_uuids: Only jobs of these tables; empty: of all.
+            job_ids: Only these jobs, at most 4000; an id without a job does no harm. Empty: all.
+            kinds: Only jobs of these kinds; empty: of all.
+            statuses: Only jobs that stand so; empty: however they stand.
+            cursor: From the page before; empty: from the beginning.
+            limit: At most this many, 1 to 10,000.
+        """
+        ...
+
+    def count_jobs(self, table_uuids: Sequence[str] = ()) -> list[JobCount]:
+        """How many jobs there are, of some tables or of all, by kind and status."""
+        ...
+
+    def list_job_runs(
+        self,
+        table_uuids: Sequence[str] = (),
+        *,
+        job_id: int = 0,
+        kinds: Sequence[str] = (),
+        results: Sequence[RunResult] = (),
+        before: int = 0,
+        limit: int = 0,
+    ) -> list[JobRun]:
+        """What became of jobs when they were done, the newest first; for which all that is given holds.
+
+        Runs that found nothing to do are not recorded. Of each table the newest 500 that ended well are kept, and the
+        newest 500 that ended badly, none for longer than 30 days.
+
+        Args:
+            table_uuids: Only of jobs of these tables; empty: of all.
+            job_id: Only of this job; 0: of all.
+            kinds: Only of jobs of these kinds; empty: of all.
+            results: Only those that ended so; empty: however they ended.
+            before: Only those with a lower id, the last of the page before; 0: from the newest on.
+            limit: At most this many, 1 to 10,000; fewer come only at the end. 0: 1000.
+        """
         ...
 
     def retry_job(self, job_id: int) -> None:

@@ -32,6 +32,9 @@ EXPIRE_PARTITIONS: Final = "expire-partitions"
 PURGE: Final = "purge"
 """The kind of job that deletes a dropped table, once it can no longer be restored."""
 
+KINDS: Final = (COMPACT, CHANGELOG, DELETION_VECTORS, EXPIRE, EXPIRE_PARTITIONS, CLEAN, PURGE)
+"""All kinds of jobs."""
+
 PURGE_PRIORITY: Final = -100
 """Nothing waits for it."""
 
@@ -95,6 +98,32 @@ class JobState(enum.Enum):
     """Its tries failed; more work for it, or a person, makes it due again."""
 
 
+class JobStatus(enum.Enum):
+    """How a job stands by the database's clock: its state, with the two cases that its deadline tells apart."""
+
+    FAILED = "failed"
+    """As the state."""
+    ABANDONED = "abandoned"
+    """Leased beyond its deadline: its compactor does not report any more."""
+    LEASED = "leased"
+    """A compactor does it."""
+    DUE = "due"
+    """It waits for a compactor."""
+    RESTING = "resting"
+    """Due after a pause."""
+    DONE = "done"
+    """As the state."""
+
+
+@dataclass(frozen=True)
+class JobCount:
+    """How many jobs of a kind stand so."""
+
+    kind: str
+    status: JobStatus
+    count: int
+
+
 @dataclass(frozen=True)
 class Job:
     """A job as the metastore knows it. Times are in milliseconds by the database's clock.
@@ -148,9 +177,31 @@ class Job:
     owner: str = ""
 
     @property
+    def status(self) -> JobStatus:
+        """How it stood when the metastore answered."""
+        if self.state is JobState.DUE and self.remaining_ms:
+            return JobStatus.RESTING
+        if self.state is JobState.LEASED and not self.remaining_ms:
+            return JobStatus.ABANDONED
+        return JobStatus(self.state.value)
+
+    @property
     def lease(self) -> str:
         """The name of the lease that fences commits with its epoch, and under which its attempts are opened."""
         return to_lease_name(self.job_id)
+
+
+@dataclass(frozen=True)
+class JobPage:
+    """Jobs of a list.
+
+    Args:
+        jobs: They.
+        cursor: For the next page; empty: this was the last.
+    """
+
+    jobs: tuple[Job, ...]
+    cursor: str = ""
 
 
 @dataclass(frozen=True)

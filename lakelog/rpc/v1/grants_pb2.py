@@ -24,15 +24,19 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1blakelog/rpc/v1/grants.proto\x12\x0elakelog.rpc.v1\"\xbc\x01\n\x05Grant\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x10\n\x08\x64\x61tabase\x18\x02 \x01(\t\x12\r\n\x05table\x18\x03 \x01(\t\x12)\n\x05level\x18\x04 \x01(\x0e\x32\x1a.lakelog.rpc.v1.GrantLevel\x12\x12\n\ngranted_by\x18\x05 \x01(\t\x12\x15\n\rgranted_at_ms\x18\x06 \x01(\x03\x12\x12\n\ntable_uuid\x18\x07 \x01(\t\x12\x15\n\rdropped_at_ms\x18\x08 \x01(\x03\"m\n\x0cGrantRequest\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\t\x12\r\n\x05table\x18\x02 \x01(\t\x12)\n\x05level\x18\x03 \x01(\x0e\x32\x1a.lakelog.rpc.v1.GrantLevel\x12\x11\n\tprincipal\x18\x04 \x01(\t\"L\n\rGrantResponse\x12$\n\x05grant\x18\x01 \x01(\x0b\x32\x15.lakelog.rpc.v1.Grant\x12\x15\n\rhas_no_effect\x18\x02 \x01(\x08\"W\n\rRevokeRequest\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\t\x12\r\n\x05table\x18\x02 \x01(\t\x12\x11\n\tprincipal\x18\x03 \x01(\t\x12\x12\n\ntable_uuid\x18\x04 \x01(\t\"\x10\n\x0eRevokeResponse\"[\n\x11ListGrantsRequest\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\t\x12\r\n\x05table\x18\x02 \x01(\t\x12\x11\n\tprincipal\x18\x03 \x01(\t\x12\x12\n\ntable_uuid\x18\x04 \x01(\t\";\n\x12ListGrantsResponse\x12%\n\x06grants\x18\x01 \x03(\x0b\x32\x15.lakelog.rpc.v1.Grant\"g\n\x12\x43heckAccessRequest\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12)\n\x05level\x18\x02 \x01(\x0e\x32\x1a.lakelog.rpc.v1.GrantLevel\x12\x13\n\x0btable_uuids\x18\x03 \x03(\t\"&\n\x13\x43heckAccessResponse\x12\x0f\n\x07refused\x18\x01 \x03(\t*p\n\nGrantLevel\x12\x1b\n\x17GRANT_LEVEL_UNSPECIFIED\x10\x00\x12\x16\n\x12GRANT_LEVEL_READER\x10\x01\x12\x16\n\x12GRANT_LEVEL_WRITER\x10\x02\x12\x15\n\x11GRANT_LEVEL_OWNER\x10\x03\x32\xca\x02\n\x0cGrantService\x12\x44\n\x05Grant\x12\x1c.lakelog.rpc.v1.GrantRequest\x1a\x1d.lakelog.rpc.v1.GrantResponse\x12G\n\x06Revoke\x12\x1d.lakelog.rpc.v1.RevokeRequest\x1a\x1e.lakelog.rpc.v1.RevokeResponse\x12S\n\nListGrants\x12!.lakelog.rpc.v1.ListGrantsRequest\x1a\".lakelog.rpc.v1.ListGrantsResponse\x12V\n\x0b\x43heckAccess\x12\".lakelog.rpc.v1.CheckAccessRequest\x1a#.lakelog.rpc.v1.CheckAccessResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1blakelog/rpc/v1/grants.proto\x12\x0elakelog.rpc.v1\"\xbc\x01\n\x05Grant\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x10\n\x08\x64\x61tabase\x18\x02 \x01(\t\x12\r\n\x05table\x18\x03 \x01(\t\x12)\n\x05level\x18\x04 \x01(\x0e\x32\x1a.lakelog.rpc.v1.GrantLevel\x12\x12\n\ngranted_by\x18\x05 \x01(\t\x12\x15\n\rgranted_at_ms\x18\x06 \x01(\x03\x12\x12\n\ntable_uuid\x18\x07 \x01(\t\x12\x15\n\rdropped_at_ms\x18\x08 \x01(\x03\"m\n\x0cGrantRequest\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\t\x12\r\n\x05table\x18\x02 \x01(\t\x12)\n\x05level\x18\x03 \x01(\x0e\x32\x1a.lakelog.rpc.v1.GrantLevel\x12\x11\n\tprincipal\x18\x04 \x01(\t\"L\n\rGrantResponse\x12$\n\x05grant\x18\x01 \x01(\x0b\x32\x15.lakelog.rpc.v1.Grant\x12\x15\n\rhas_no_effect\x18\x02 \x01(\x08\"W\n\rRevokeRequest\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\t\x12\r\n\x05table\x18\x02 \x01(\t\x12\x11\n\tprincipal\x18\x03 \x01(\t\x12\x12\n\ntable_uuid\x18\x04 \x01(\t\"\x10\n\x0eRevokeResponse\"[\n\x11ListGrantsRequest\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\t\x12\r\n\x05table\x18\x02 \x01(\t\x12\x11\n\tprincipal\x18\x03 \x01(\t\x12\x12\n\ntable_uuid\x18\x04 \x01(\t\";\n\x12ListGrantsResponse\x12%\n\x06grants\x18\x01 \x03(\x0b\x32\x15.lakelog.rpc.v1.Grant\"g\n\x12\x43heckAccessRequest\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12)\n\x05level\x18\x02 \x01(\x0e\x32\x1a.lakelog.rpc.v1.GrantLevel\x12\x13\n\x0btable_uuids\x18\x03 \x03(\t\"&\n\x13\x43heckAccessResponse\x12\x0f\n\x07refused\x18\x01 \x03(\t\"$\n\rWhoAmIRequest\x12\x13\n\x0btable_uuids\x18\x01 \x03(\t\"K\n\nTableRight\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12)\n\x05level\x18\x02 \x01(\x0e\x32\x1a.lakelog.rpc.v1.GrantLevel\"\xaf\x01\n\x0eWhoAmIResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12(\n\x04role\x18\x02 \x01(\x0e\x32\x1a.lakelog.rpc.v1.CallerRole\x12\'\n\x07sign_in\x18\x03 \x01(\x0e\x32\x16.lakelog.rpc.v1.SignIn\x12\x10\n\x08until_ms\x18\x04 \x01(\x03\x12*\n\x06rights\x18\x05 \x03(\x0b\x32\x1a.lakelog.rpc.v1.TableRight*p\n\nGrantLevel\x12\x1b\n\x17GRANT_LEVEL_UNSPECIFIED\x10\x00\x12\x16\n\x12GRANT_LEVEL_READER\x10\x01\x12\x16\n\x12GRANT_LEVEL_WRITER\x10\x02\x12\x15\n\x11GRANT_LEVEL_OWNER\x10\x03*\x86\x01\n\nCallerRole\x12\x1b\n\x17\x43\x41LLER_ROLE_UNSPECIFIED\x10\x00\x12\x14\n\x10\x43\x41LLER_ROLE_USER\x10\x01\x12\x16\n\x12\x43\x41LLER_ROLE_READER\x10\x02\x12\x16\n\x12\x43\x41LLER_ROLE_WRITER\x10\x03\x12\x15\n\x11\x43\x41LLER_ROLE_ADMIN\x10\x04*y\n\x06SignIn\x12\x17\n\x13SIGN_IN_UNSPECIFIED\x10\x00\x12\x10\n\x0cSIGN_IN_NONE\x10\x01\x12\x11\n\rSIGN_IN_TOKEN\x10\x02\x12\x18\n\x14SIGN_IN_SIGNED_TOKEN\x10\x03\x12\x17\n\x13SIGN_IN_CERTIFICATE\x10\x04\x32\x93\x03\n\x0cGrantService\x12\x44\n\x05Grant\x12\x1c.lakelog.rpc.v1.GrantRequest\x1a\x1d.lakelog.rpc.v1.GrantResponse\x12G\n\x06Revoke\x12\x1d.lakelog.rpc.v1.RevokeRequest\x1a\x1e.lakelog.rpc.v1.RevokeResponse\x12S\n\nListGrants\x12!.lakelog.rpc.v1.ListGrantsRequest\x1a\".lakelog.rpc.v1.ListGrantsResponse\x12V\n\x0b\x43heckAccess\x12\".lakelog.rpc.v1.CheckAccessRequest\x1a#.lakelog.rpc.v1.CheckAccessResponse\x12G\n\x06WhoAmI\x12\x1d.lakelog.rpc.v1.WhoAmIRequest\x1a\x1e.lakelog.rpc.v1.WhoAmIResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lakelog.rpc.v1.grants_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_GRANTLEVEL']._serialized_start=833
-  _globals['_GRANTLEVEL']._serialized_end=945
+  _globals['_GRANTLEVEL']._serialized_start=1126
+  _globals['_GRANTLEVEL']._serialized_end=1238
+  _globals['_CALLERROLE']._serialized_start=1241
+  _globals['_CALLERROLE']._serialized_end=1375
+  _globals['_SIGNIN']._serialized_start=1377
+  _globals['_SIGNIN']._serialized_end=1498
   _globals['_GRANT']._serialized_start=48
   _globals['_GRANT']._serialized_end=236
   _globals['_GRANTREQUEST']._serialized_start=238
@@ -51,6 +55,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHECKACCESSREQUEST']._serialized_end=791
   _globals['_CHECKACCESSRESPONSE']._serialized_start=793
   _globals['_CHECKACCESSRESPONSE']._serialized_end=831
-  _globals['_GRANTSERVICE']._serialized_start=948
-  _globals['_GRANTSERVICE']._serialized_end=1278
+  _globals['_WHOAMIREQUEST']._serialized_start=833
+  _globals['_WHOAMIREQUEST']._serialized_end=869
+  _globals['_TABLERIGHT']._serialized_start=871
+  _globals['_TABLERIGHT']._serialized_end=946
+  _globals['_WHOAMIRESPONSE']._serialized_start=949
+  _globals['_WHOAMIRESPONSE']._serialized_end=1124
+  _globals['_GRANTSERVICE']._serialized_start=1501
+  _globals['_GRANTSERVICE']._serialized_end=1904
 # @@protoc_insertion_point(module_scope)

@@ -47,6 +47,70 @@ GRANT_LEVEL_OWNER: GrantLevel.ValueType  # 3
 """Alter, drop and restore it, and grant on it; in a database also create tables."""
 Global___GrantLevel: _TypeAlias = GrantLevel  # noqa: Y015
 
+class _CallerRole:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CallerRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CallerRole.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CALLER_ROLE_UNSPECIFIED: _CallerRole.ValueType  # 0
+    """Not given."""
+    CALLER_ROLE_USER: _CallerRole.ValueType  # 1
+    """What grants allow, and nothing else."""
+    CALLER_ROLE_READER: _CallerRole.ValueType  # 2
+    """Read everything."""
+    CALLER_ROLE_WRITER: _CallerRole.ValueType  # 3
+    """Change rows of all tables."""
+    CALLER_ROLE_ADMIN: _CallerRole.ValueType  # 4
+    """Everything."""
+
+class CallerRole(_CallerRole, metaclass=_CallerRoleEnumTypeWrapper):
+    """What a caller may do everywhere."""
+
+CALLER_ROLE_UNSPECIFIED: CallerRole.ValueType  # 0
+"""Not given."""
+CALLER_ROLE_USER: CallerRole.ValueType  # 1
+"""What grants allow, and nothing else."""
+CALLER_ROLE_READER: CallerRole.ValueType  # 2
+"""Read everything."""
+CALLER_ROLE_WRITER: CallerRole.ValueType  # 3
+"""Change rows of all tables."""
+CALLER_ROLE_ADMIN: CallerRole.ValueType  # 4
+"""Everything."""
+Global___CallerRole: _TypeAlias = CallerRole  # noqa: Y015
+
+class _SignIn:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SignInEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SignIn.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SIGN_IN_UNSPECIFIED: _SignIn.ValueType  # 0
+    """Not given."""
+    SIGN_IN_NONE: _SignIn.ValueType  # 1
+    """Not at all: the metastore identifies no callers."""
+    SIGN_IN_TOKEN: _SignIn.ValueType  # 2
+    """By a token of the metastore's token file."""
+    SIGN_IN_SIGNED_TOKEN: _SignIn.ValueType  # 3
+    """By a token that an issuer has signed."""
+    SIGN_IN_CERTIFICATE: _SignIn.ValueType  # 4
+    """By a client certificate."""
+
+class SignIn(_SignIn, metaclass=_SignInEnumTypeWrapper):
+    """How a caller was identified."""
+
+SIGN_IN_UNSPECIFIED: SignIn.ValueType  # 0
+"""Not given."""
+SIGN_IN_NONE: SignIn.ValueType  # 1
+"""Not at all: the metastore identifies no callers."""
+SIGN_IN_TOKEN: SignIn.ValueType  # 2
+"""By a token of the metastore's token file."""
+SIGN_IN_SIGNED_TOKEN: SignIn.ValueType  # 3
+"""By a token that an issuer has signed."""
+SIGN_IN_CERTIFICATE: SignIn.ValueType  # 4
+"""By a client certificate."""
+Global___SignIn: _TypeAlias = SignIn  # noqa: Y015
+
 @_typing.final
 class Grant(_message.Message):
     """A level that a caller has on a database or a table."""
@@ -327,3 +391,93 @@ class CheckAccessResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CheckAccessResponse: _TypeAlias = CheckAccessResponse  # noqa: Y015
+
+@_typing.final
+class WhoAmIRequest(_message.Message):
+    """Asks who the calling one is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_UUIDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def table_uuids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Tables, at most 1000, each once: what may it do there?"""
+
+    def __init__(
+        self,
+        *,
+        table_uuids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["table_uuids", b"table_uuids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WhoAmIRequest: _TypeAlias = WhoAmIRequest  # noqa: Y015
+
+@_typing.final
+class TableRight(_message.Message):
+    """What a caller may do at a table, by its role and its grants."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_UUID_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    table_uuid: _builtins.str
+    """The table."""
+    level: Global___GrantLevel.ValueType
+    """The level."""
+    def __init__(
+        self,
+        *,
+        table_uuid: _builtins.str = ...,
+        level: Global___GrantLevel.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["level", b"level", "table_uuid", b"table_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TableRight: _TypeAlias = TableRight  # noqa: Y015
+
+@_typing.final
+class WhoAmIResponse(_message.Message):
+    """Answers WhoAmI."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    SIGN_IN_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    RIGHTS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The name that grants are made to; empty: the metastore identifies no callers."""
+    role: Global___CallerRole.ValueType
+    """The role."""
+    sign_in: Global___SignIn.ValueType
+    """How it was identified."""
+    until_ms: _builtins.int
+    """When its token ends by itself, in milliseconds since the epoch; 0: it does not."""
+    @_builtins.property
+    def rights(self) -> _containers.RepeatedCompositeFieldContainer[Global___TableRight]:
+        """For those of the tables at which it may do something. By a role it may do so at any table, whether or not there is one."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        role: Global___CallerRole.ValueType = ...,
+        sign_in: Global___SignIn.ValueType = ...,
+        until_ms: _builtins.int = ...,
+        rights: _abc.Iterable[Global___TableRight] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "rights", b"rights", "role", b"role", "sign_in", b"sign_in", "until_ms", b"until_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WhoAmIResponse: _TypeAlias = WhoAmIResponse  # noqa: Y015

@@ -51,6 +51,78 @@ JOB_STATE_FAILED: JobState.ValueType  # 4
 """All tries failed; more work for it, or RetryJob, makes it due again."""
 Global___JobState: _TypeAlias = JobState  # noqa: Y015
 
+class _JobStatus:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _JobStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_JobStatus.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    JOB_STATUS_UNSPECIFIED: _JobStatus.ValueType  # 0
+    """Not given."""
+    JOB_STATUS_DUE: _JobStatus.ValueType  # 1
+    """It waits for a compactor."""
+    JOB_STATUS_RESTING: _JobStatus.ValueType  # 2
+    """It is due after a pause."""
+    JOB_STATUS_LEASED: _JobStatus.ValueType  # 3
+    """A compactor does it."""
+    JOB_STATUS_ABANDONED: _JobStatus.ValueType  # 4
+    """A compactor took it and does not report any more: its deadline has passed."""
+    JOB_STATUS_DONE: _JobStatus.ValueType  # 5
+    """There is nothing to do now."""
+    JOB_STATUS_FAILED: _JobStatus.ValueType  # 6
+    """All tries failed."""
+
+class JobStatus(_JobStatus, metaclass=_JobStatusEnumTypeWrapper):
+    """How a job stands by the database's clock: its state, with the two cases that its deadline tells apart."""
+
+JOB_STATUS_UNSPECIFIED: JobStatus.ValueType  # 0
+"""Not given."""
+JOB_STATUS_DUE: JobStatus.ValueType  # 1
+"""It waits for a compactor."""
+JOB_STATUS_RESTING: JobStatus.ValueType  # 2
+"""It is due after a pause."""
+JOB_STATUS_LEASED: JobStatus.ValueType  # 3
+"""A compactor does it."""
+JOB_STATUS_ABANDONED: JobStatus.ValueType  # 4
+"""A compactor took it and does not report any more: its deadline has passed."""
+JOB_STATUS_DONE: JobStatus.ValueType  # 5
+"""There is nothing to do now."""
+JOB_STATUS_FAILED: JobStatus.ValueType  # 6
+"""All tries failed."""
+Global___JobStatus: _TypeAlias = JobStatus  # noqa: Y015
+
+class _RunResult:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RunResultEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RunResult.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    RUN_RESULT_UNSPECIFIED: _RunResult.ValueType  # 0
+    """Not given."""
+    RUN_RESULT_DONE: _RunResult.ValueType  # 1
+    """Well."""
+    RUN_RESULT_GIVEN_BACK: _RunResult.ValueType  # 2
+    """Its compactor was stopped, and left the rest to another."""
+    RUN_RESULT_FAILED: _RunResult.ValueType  # 3
+    """With an error."""
+    RUN_RESULT_LOST: _RunResult.ValueType  # 4
+    """Its compactor stopped reporting."""
+
+class RunResult(_RunResult, metaclass=_RunResultEnumTypeWrapper):
+    """How a run of a job ended."""
+
+RUN_RESULT_UNSPECIFIED: RunResult.ValueType  # 0
+"""Not given."""
+RUN_RESULT_DONE: RunResult.ValueType  # 1
+"""Well."""
+RUN_RESULT_GIVEN_BACK: RunResult.ValueType  # 2
+"""Its compactor was stopped, and left the rest to another."""
+RUN_RESULT_FAILED: RunResult.ValueType  # 3
+"""With an error."""
+RUN_RESULT_LOST: RunResult.ValueType  # 4
+"""Its compactor stopped reporting."""
+Global___RunResult: _TypeAlias = RunResult  # noqa: Y015
+
 @_typing.final
 class AcquireLeaseRequest(_message.Message):
     """Requests a lease."""
@@ -784,7 +856,85 @@ Global___FailJobResponse: _TypeAlias = FailJobResponse  # noqa: Y015
 
 @_typing.final
 class ListJobsRequest(_message.Message):
-    """Requests all jobs."""
+    """Requests jobs: those for which all that is given holds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_UUIDS_FIELD_NUMBER: _builtins.int
+    JOB_IDS_FIELD_NUMBER: _builtins.int
+    KINDS_FIELD_NUMBER: _builtins.int
+    STATUSES_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    cursor: _builtins.str
+    """From the page before; empty: from the beginning. Needs `limit`."""
+    limit: _builtins.int
+    """At most this many, 1 to 10,000. 0: all of them, refused where there are more than 100,000."""
+    @_builtins.property
+    def table_uuids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Only jobs of these tables; empty: of all."""
+
+    @_builtins.property
+    def job_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Only these jobs, at most 4000; an id without a job does no harm. Empty: all."""
+
+    @_builtins.property
+    def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Only jobs of these kinds, at most 100; empty: of all."""
+
+    @_builtins.property
+    def statuses(self) -> _containers.RepeatedScalarFieldContainer[Global___JobStatus.ValueType]:
+        """Only jobs that stand so; empty: however they stand."""
+
+    def __init__(
+        self,
+        *,
+        table_uuids: _abc.Iterable[_builtins.str] | None = ...,
+        job_ids: _abc.Iterable[_builtins.int] | None = ...,
+        kinds: _abc.Iterable[_builtins.str] | None = ...,
+        statuses: _abc.Iterable[Global___JobStatus.ValueType] | None = ...,
+        cursor: _builtins.str = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "job_ids", b"job_ids", "kinds", b"kinds", "limit", b"limit", "statuses", b"statuses", "table_uuids", b"table_uuids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListJobsRequest: _TypeAlias = ListJobsRequest  # noqa: Y015
+
+@_typing.final
+class ListJobsResponse(_message.Message):
+    """Answers ListJobs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOBS_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    cursor: _builtins.str
+    """For the next page; empty: this was the last."""
+    @_builtins.property
+    def jobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Job]:
+        """By table, kind and scope. In pages the tables are in the order in which they were made, else by name."""
+
+    def __init__(
+        self,
+        *,
+        jobs: _abc.Iterable[Global___Job] | None = ...,
+        cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "jobs", b"jobs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListJobsResponse: _TypeAlias = ListJobsResponse  # noqa: Y015
+
+@_typing.final
+class CountJobsRequest(_message.Message):
+    """Requests counts of jobs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -804,31 +954,61 @@ class ListJobsRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListJobsRequest: _TypeAlias = ListJobsRequest  # noqa: Y015
+Global___CountJobsRequest: _TypeAlias = CountJobsRequest  # noqa: Y015
 
 @_typing.final
-class ListJobsResponse(_message.Message):
-    """Answers ListJobs."""
+class JobCount(_message.Message):
+    """How many jobs of a kind stand so."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    JOBS_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """The kind."""
+    status: Global___JobStatus.ValueType
+    """How they stand."""
+    count: _builtins.int
+    """How many, at least 1."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        status: Global___JobStatus.ValueType = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "kind", b"kind", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JobCount: _TypeAlias = JobCount  # noqa: Y015
+
+@_typing.final
+class CountJobsResponse(_message.Message):
+    """Answers CountJobs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def jobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Job]:
-        """By table, kind and scope."""
+    def counts(self) -> _containers.RepeatedCompositeFieldContainer[Global___JobCount]:
+        """By kind and status."""
 
     def __init__(
         self,
         *,
-        jobs: _abc.Iterable[Global___Job] | None = ...,
+        counts: _abc.Iterable[Global___JobCount] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["jobs", b"jobs"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListJobsResponse: _TypeAlias = ListJobsResponse  # noqa: Y015
+Global___CountJobsResponse: _TypeAlias = CountJobsResponse  # noqa: Y015
 
 @_typing.final
 class RetryJobRequest(_message.Message):
@@ -956,3 +1136,141 @@ class RequestJobsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RequestJobsResponse: _TypeAlias = RequestJobsResponse  # noqa: Y015
+
+@_typing.final
+class JobRun(_message.Message):
+    """What became of a job at one of the times that it was done."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    TABLE_UUID_FIELD_NUMBER: _builtins.int
+    TABLE_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    SCOPE_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    HOLDER_FIELD_NUMBER: _builtins.int
+    STARTED_AT_MS_FIELD_NUMBER: _builtins.int
+    ENDED_AT_MS_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.int
+    """Rises with the end of runs."""
+    job_id: _builtins.int
+    """The job."""
+    table_uuid: _builtins.str
+    """The table."""
+    table: _builtins.str
+    """Its name as `database.table`."""
+    kind: _builtins.str
+    """The kind of work."""
+    scope: _builtins.str
+    """The part of the table, as of the job."""
+    epoch: _builtins.int
+    """The epoch under which it was done."""
+    holder: _builtins.str
+    """The process that did it."""
+    started_at_ms: _builtins.int
+    """When it was taken, in milliseconds since the epoch by the database's clock; 0: it is not known."""
+    ended_at_ms: _builtins.int
+    """When it ended; of a lost one, when its deadline passed."""
+    result: Global___RunResult.ValueType
+    """How it ended."""
+    message: _builtins.str
+    """What was done, or why it failed, for people; empty: its compactor did not say."""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.int = ...,
+        job_id: _builtins.int = ...,
+        table_uuid: _builtins.str = ...,
+        table: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        scope: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        holder: _builtins.str = ...,
+        started_at_ms: _builtins.int = ...,
+        ended_at_ms: _builtins.int = ...,
+        result: Global___RunResult.ValueType = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_at_ms", b"ended_at_ms", "epoch", b"epoch", "holder", b"holder", "job_id", b"job_id", "kind", b"kind", "message", b"message", "result", b"result", "run_id", b"run_id", "scope", b"scope", "started_at_ms", b"started_at_ms", "table", b"table", "table_uuid", b"table_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JobRun: _TypeAlias = JobRun  # noqa: Y015
+
+@_typing.final
+class ListJobRunsRequest(_message.Message):
+    """Requests runs: those for which all that is given holds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_UUIDS_FIELD_NUMBER: _builtins.int
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    KINDS_FIELD_NUMBER: _builtins.int
+    RESULTS_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    job_id: _builtins.int
+    """Only of this job; 0: of all."""
+    before: _builtins.int
+    """Only those with a lower id, the last of the page before; 0: from the newest on."""
+    limit: _builtins.int
+    """At most this many, 1 to 10,000; fewer come only at the end. 0: 1000."""
+    @_builtins.property
+    def table_uuids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Only of jobs of these tables; empty: of all."""
+
+    @_builtins.property
+    def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Only of jobs of these kinds, at most 100; empty: of all."""
+
+    @_builtins.property
+    def results(self) -> _containers.RepeatedScalarFieldContainer[Global___RunResult.ValueType]:
+        """Only those that ended so; empty: however they ended."""
+
+    def __init__(
+        self,
+        *,
+        table_uuids: _abc.Iterable[_builtins.str] | None = ...,
+        job_id: _builtins.int = ...,
+        kinds: _abc.Iterable[_builtins.str] | None = ...,
+        results: _abc.Iterable[Global___RunResult.ValueType] | None = ...,
+        before: _builtins.int = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before", b"before", "job_id", b"job_id", "kinds", b"kinds", "limit", b"limit", "results", b"results", "table_uuids", b"table_uuids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListJobRunsRequest: _TypeAlias = ListJobRunsRequest  # noqa: Y015
+
+@_typing.final
+class ListJobRunsResponse(_message.Message):
+    """Answers ListJobRuns."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___JobRun]:
+        """The newest first."""
+
+    def __init__(
+        self,
+        *,
+        runs: _abc.Iterable[Global___JobRun] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["runs", b"runs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListJobRunsResponse: _TypeAlias = ListJobRunsResponse  # noqa: Y015

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from lakelog.client.cancellation import check_cancelled
+from lakelog.client.job_pages import find_jobs
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import InvalidArgument, JobFailed, LakelogError, Unavailable
-from lakelog.format.jobs.job import MAX_ATTEMPTS, Job, JobState
+from lakelog.format.jobs.job import MAX_ATTEMPTS, Job, JobState, JobStatus
 from lakelog.progress.tracking import track
 from lakelog.sdk.maintenance.compaction_request import RequestedCompaction
 from lakelog.sdk.maintenance.compaction_result import BucketCompaction, CompactionResult, CompactionState
@@ -30,6 +31,9 @@ _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
 _PAUSE_GROWTH: Final = 1.5
 """The end of a small compaction is seen at once, and one that takes hours costs half a call a second."""
+
+_COUNTED: Final = 1000
+"""Running jobs, of which there are never more than compactors."""
 
 _SHOWN: Final = 5
 """Jobs that an error names; `lakelog jobs` shows all."""
@@ -177,7 +181,7 @@ class _Wait:
         if not self.open:
             return
         uuid = self._requested.info.table_uuid
-        found = {job.job_id: job for job in metastore.list_jobs([uuid])}
+        found = find_jobs(metastore, [self._requested.jobs[place].job_id for place in self.open])
         for place in tuple(self.open):
             asked = self._requested.jobs[place]
             job = found.get(asked.job_id)
@@ -250,7 +254,7 @@ def _buckets(count: int) -> str:
 def _blame(metastore: Metastore) -> str:
     """Why nothing makes progress, and what to do."""
     try:
-        held = sum(job.state is JobState.LEASED and job.remaining_ms > 0 for job in metastore.list_jobs())
+        held = len(metastore.list_job_page(statuses=[JobStatus.LEASED], limit=_COUNTED).jobs)
     except LakelogError:
         held = 0
     if held:

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.format.jobs.job import COMPACT, STRATEGY, JobState, parse_bucket_scope
+from lakelog.client.job_pages import list_jobs_paged
+from lakelog.format.jobs.job import COMPACT, STRATEGY, JobStatus, parse_bucket_scope
 from lakelog.format.tables.files import STATISTICS_FIELD
 from lakelog.format.tables.plan import Plan, PlanRequest
 from lakelog.system_tables.columns import from_ms
@@ -29,6 +30,8 @@ _PARTITION: Final = Column(
     Derived("STRUCT of the partition columns", partition_type),
     "The partition's values; NULL in a table without partitions.",
 )
+_OPEN: Final = tuple(status for status in JobStatus if status is not JobStatus.DONE)
+
 _MAX_LISTED: Final = 100
 """Buckets and levels of a condition that a request names; a longer list is only applied afterwards."""
 
@@ -147,8 +150,7 @@ def _find_due(context: Context, info: TableInfo, buckets: pa.Table) -> pa.Array:
     """What a compactor has to do or does in each bucket."""
     work = {
         parse_bucket_scope(job.scope): f"compaction ({job.payload.get(STRATEGY, job.kind)}): {job.state.value}"
-        for job in context.metastore.list_jobs([info.table_uuid])
-        if job.kind == COMPACT and job.state is not JobState.DONE
+        for job in list_jobs_paged(context.metastore, [info.table_uuid], kinds=[COMPACT], statuses=_OPEN)
     }
     if not work:
         return pa.nulls(buckets.num_rows, TEXT)

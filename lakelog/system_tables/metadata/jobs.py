@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from lakelog.client.job_pages import find_jobs, list_jobs_paged
 from lakelog.errors import InvalidArgument, NotFound
-from lakelog.format.jobs.job import Job, JobState, parse_bucket_scope
+from lakelog.format.jobs.job import KINDS, Job, JobStatus, parse_bucket_scope
+from lakelog.format.jobs.job_run import JobRun
 from lakelog.format.keys.partition_text import name_partition
 from lakelog.format.types.schema import TableSchema
 from lakelog.system_tables.columns import to_times
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from lakelog.context import Context
     from lakelog.format.tables.table import TableInfo
     from lakelog.system_tables.wanted import Wanted
+
+_MAX_ID: Final = 2**62
+"""Ids are below it."""
 
 _COLUMNS: Final = (
     Column("id", NUMBER, "The job's number, for `lakelog jobs retry`."),
@@ -43,23 +48,15 @@ _COLUMNS: Final = (
 )
 
 
-def name_state(job: Job) -> str:
-    """The state of a job for people: due after a pause it is resting, beyond its deadline abandoned. Pure."""
-    if job.state is JobState.DUE and job.remaining_ms:
-        return "resting"
-    if job.state is JobState.LEASED and not job.remaining_ms:
-        return "abandoned"
-    return job.state.value
-
-
-def _to_columns(jobs: Sequence[Job], find_schema: Callable[[str], TableSchema | None]) -> dict[str, pa.Array]:
-    places = [_find_place(job, find_schema) for job in jobs]
+def to_columns(jobs: Sequence[Job], find_schema: Callable[[str], TableSchema | None]) -> dict[str, pa.Array]:
+    """The columns of `$jobs`. Pure, if the function is."""
+    places = [find_place(job, find_schema) for job in jobs]
     return {
         "id": pa.array([job.job_id for job in jobs], NUMBER),
         "kind": pa.array([job.kind for job in jobs], TEXT),
         "partition": pa.array([partition for partition, _ in places], TEXT),
         "bucket": pa.array([bucket for _, bucket in places], SMALL_NUMBER),
-        "state": pa.array([name_state(job) for job in jobs], TEXT),
+        "state": pa.array([job.status.value for job in jobs], TEXT),
         "priority": pa.array([job.priority for job in jobs], SMALL_NUMBER),
         "payload": pa.array([list(job.payload.items()) for job in jobs], pa.map_(TEXT, TEXT)),
         "attempts": pa.array([job.attempts for job in jobs], SMALL_NUMBER),
@@ -71,8 +68,8 @@ def _to_columns(jobs: Sequence[Job], find_schema: Callable[[str], TableSchema | 
     }
 
 
-def _find_place(job: Job, find_schema: Callable[[str], TableSchema | None]) -> tuple[str | None, int | None]:
-    """The partition and the bucket that a job works on."""
+def find_place(job: Job | JobRun, find_schema: Callable[[str], TableSchema | None]) -> tuple[str | None, int | None]:
+    """The partition and the bucket that a job works on. Pure, if the function is."""
     try:
         partition, bucket = parse_bucket_scope(job.scope)
     except InvalidArgument:
@@ -83,11 +80,27 @@ def _find_place(job: Job, find_schema: Callable[[str], TableSchema | None]) -> t
 
 
 def _read_jobs(context: Context, info: TableInfo, wanted: Wanted) -> pa.Table:
-    return pa.table(_to_columns(context.metastore.list_jobs([info.table_uuid]), lambda _: info.schema))
+    return pa.table(to_columns(_load(context, wanted, [info.table_uuid]), lambda _: info.schema))
+
+
+def _load(context: Context, wanted: Wanted, table_uuids: Sequence[str] = ()) -> list[Job]:
+    """The jobs of tables that a read wants, by table, kind and scope."""
+    ids, kinds, states = (wanted.values_of(name) for name in ("id", "kind", "state"))
+    if ids is not None:
+        found = find_jobs(context.metastore, [each for each in ids if isinstance(each, int) and 0 < each < _MAX_ID])
+        jobs = [job for job in found.values() if not table_uuids or job.table_uuid in table_uuids]
+    else:
+        known = None if states is None else [each for each in JobStatus if each.value in states]
+        if known == []:
+            return []
+        # A kind that this version does not know is looked for among all.
+        of_kinds = [str(each) for each in kinds] if kinds and set(kinds) <= set(KINDS) else []
+        jobs = list(list_jobs_paged(context.metastore, table_uuids, kinds=of_kinds, statuses=known or ()))
+    return sorted(jobs, key=lambda job: (job.table, job.kind, job.scope))
 
 
 def _read_all_jobs(context: Context, wanted: Wanted) -> pa.Table:
-    jobs = context.metastore.list_jobs()
+    jobs = _load(context, wanted)
     databases, tables = wanted.values_of("database"), wanted.values_of("table")
     names = {job.job_id: job.table.partition(".") for job in jobs}
     jobs = [
@@ -96,6 +109,15 @@ def _read_all_jobs(context: Context, wanted: Wanted) -> pa.Table:
         if (databases is None or names[job.job_id][0] in databases)
         and (tables is None or names[job.job_id][2] in tables)
     ]
+    own = {
+        "database": pa.array([names[job.job_id][0] for job in jobs], TEXT),
+        "table": pa.array([names[job.job_id][2] for job in jobs], TEXT),
+    }
+    return pa.table(own | to_columns(jobs, make_schema_finder(context, wanted)))
+
+
+def make_schema_finder(context: Context, wanted: Wanted) -> Callable[[str], TableSchema | None]:
+    """A function that loads the schema of a table at its first use; None: it is not needed, or the table is gone."""
     schemas: dict[str, TableSchema | None] = {}
 
     def find_schema(table_uuid: str) -> TableSchema | None:
@@ -105,11 +127,7 @@ def _read_all_jobs(context: Context, wanted: Wanted) -> pa.Table:
             schemas[table_uuid] = _load_schema(context, table_uuid)
         return schemas[table_uuid]
 
-    own = {
-        "database": pa.array([names[job.job_id][0] for job in jobs], TEXT),
-        "table": pa.array([names[job.job_id][2] for job in jobs], TEXT),
-    }
-    return pa.table(own | _to_columns(jobs, find_schema))
+    return find_schema
 
 
 def _load_schema(context: Context, table_uuid: str) -> TableSchema | None:

@@ -17,9 +17,11 @@ from lakelog.format.jobs.job import (
     Job,
     JobState,
 )
+from lakelog.format.jobs.job_run import JobRun, RunResult
 from lakelog.format.jobs.queue import JobQueue
 from lakelog.options.declared.tables import MAX_JOBS
 
+from ...store.jobs import RunEnd
 from ..catalog import MemoryCatalog
 from ..state import StoredJob
 
@@ -67,7 +69,9 @@ class MemoryJobs(MemoryCatalog):
             owner=owner,
             updated_at_ms=now_ms,
         )
-        taken = self._show(self._keep(StoredJob(job, first.table_id, now_ms + duration_ms)))
+        if first.job.state is JobState.LEASED:
+            self._record_run(first, RunEnd(RunResult.LOST, ""), first.due_at_ms)
+        taken = self._show(self._keep(StoredJob(job, first.table_id, now_ms + duration_ms, now_ms)))
         return taken, first.job.state is JobState.LEASED
 
     async def next_due_ms(self, kinds: Sequence[str], table_uuids: Sequence[str]) -> int | None:
@@ -98,9 +102,11 @@ class MemoryJobs(MemoryCatalog):
     async def renew_job(self, job_id: int, duration_ms: int) -> None:
         self._keep(replace(self._state.jobs[job_id], due_at_ms=self._clock.now_ms() + duration_ms))
 
-    async def put_job(self, job: Job, pause_ms: int) -> None:
+    async def put_job(self, job: Job, pause_ms: int, run: RunEnd | None = None) -> None:
         now_ms = self._clock.now_ms()
         stored = self._state.jobs[job.job_id]
+        if run is not None:
+            self._record_run(stored, run, now_ms)
         self._keep(
             StoredJob(replace(job, holder="", owner="", updated_at_ms=now_ms), stored.table_id, now_ms + pause_ms)
         )
@@ -138,11 +144,6 @@ class MemoryJobs(MemoryCatalog):
 
     async def make_due(self, due: Sequence[DueJob]) -> None:
         self._make_due(due, by_request=False)
-
-    async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
-        found = [self._show(each) for each in self._state.jobs.values()]
-        wanted = [job for job in found if not table_uuids or job.table_uuid in table_uuids]
-        return sorted(wanted, key=lambda job: (job.table, job.kind, job.scope))
 
     def _make_due(self, due: Sequence[DueJob], *, by_request: bool) -> None:
         found = self._find_by_scope()
@@ -245,6 +246,26 @@ class MemoryJobs(MemoryCatalog):
             return False
         most = MAX_JOBS.read(self._table(stored.table_id).options)
         return self._count_leased(now_ms, COMPACT)[stored.table_id] >= most
+
+    def _record_run(self, stored: StoredJob, run: RunEnd, ended_at_ms: int) -> None:
+        run_id = self._state.last_run_id + 1
+        self._journal.set(self._state, "last_run_id", run_id)
+        job = stored.job
+        found = JobRun(
+            run_id=run_id,
+            job_id=job.job_id,
+            table_uuid=job.table_uuid,
+            table=job.table,
+            kind=job.kind,
+            scope=job.scope,
+            epoch=job.epoch,
+            holder=job.holder,
+            started_at_ms=stored.leased_at_ms,
+            ended_at_ms=ended_at_ms,
+            result=run.result,
+            message=run.message,
+        )
+        self._journal.put(self._state.job_runs, run_id, (stored.table_id, found))
 
     def _keep(self, stored: StoredJob) -> StoredJob:
         self._journal.put(self._state.jobs, stored.job.job_id, stored)

@@ -18,25 +18,26 @@ from lakelog.format.jobs.job import (
 from lakelog.format.jobs.queue import JobQueue
 from lakelog.options.declared.tables import MAX_JOBS
 
+from ...store.jobs import RunEnd
 from ...store.transaction import TransactionAborted
 from ..catalog import NOW_MS, epoch_after, is_ahead
 from ..commits.group_records import INSERT_DUE, to_due_arrays, to_json, to_key
 from ..connection import arrays
 from ..connection.session import InSession, Row, Statement
 
-_REMAINING_MS: Final = """
+REMAINING_MS: Final = """
 CASE WHEN j.state IN ('due', 'leased')
     THEN greatest(0, (extract(epoch FROM j.due_at - clock_timestamp()) * 1000)::bigint) ELSE 0 END
 """
 
-_COLUMNS: Final = f"""
+COLUMNS: Final = f"""
     j.job_id, replace(t.table_uuid::text, '-', ''), t.database || '.' || t.name, j.kind,
     coalesce(j.long_scope, j.scope), j.state, j.priority, j.payload, j.attempts, j.reason, j.outcome,
-    j.epoch, j.holder, {_REMAINING_MS}, j.created_at_ms, j.updated_at_ms, j.requested, coalesce(j.done_epoch, 0),
+    j.epoch, j.holder, {REMAINING_MS}, j.created_at_ms, j.updated_at_ms, j.requested, coalesce(j.done_epoch, 0),
     coalesce(j.owner, '')
 """
 
-_FROM: Final = "FROM job j JOIN catalog_table t ON t.table_id = j.table_id"
+FROM: Final = "FROM job j JOIN catalog_table t ON t.table_id = j.table_id"
 
 # An empty list of tables stands for all of them.
 _WAITING: Final = """
@@ -74,9 +75,14 @@ WITH busy AS ({_BUSY}), first AS (
     ORDER BY %s::boolean AND j.priority >= {CHANGELOG_PRIORITY}, {_PRIORITY} DESC, coalesce(b.jobs, 0), j.due_at,
         j.job_id
     LIMIT 1 FOR UPDATE OF j SKIP LOCKED
+), lost AS (
+    INSERT INTO job_run (table_id, job_id, kind, scope, epoch, holder, started_at_ms, ended_at_ms, result, message)
+    SELECT j.table_id, j.job_id, j.kind, coalesce(j.long_scope, j.scope), j.epoch, j.holder, j.leased_at_ms,
+        (extract(epoch FROM j.due_at) * 1000)::bigint, 'lost', ''
+    FROM job j JOIN first ON first.job_id = j.job_id WHERE first.state = 'leased'
 )
 UPDATE job SET state = 'leased', attempts = attempts + 1, epoch = {epoch_after("epoch")}, holder = %s,
-    owner = nullif(%s, ''), due_at = {_DUE_AT}, updated_at_ms = {NOW_MS}
+    owner = nullif(%s, ''), due_at = {_DUE_AT}, updated_at_ms = {NOW_MS}, leased_at_ms = {NOW_MS}
 FROM first WHERE job.job_id = first.job_id
 RETURNING job.job_id, first.state = 'leased', job.kind, job.table_id
 """
@@ -102,33 +108,36 @@ FROM job j LEFT JOIN busy b ON b.table_id = j.table_id
 WHERE {_WAITING} AND NOT (j.state = 'due' AND {_IS_TOO_MUCH})
 """
 
-_FIND: Final = f"SELECT {_COLUMNS} {_FROM} WHERE j.job_id = %s"
+_FIND: Final = f"SELECT {COLUMNS} {FROM} WHERE j.job_id = %s"
 
 _LOCK: Final = f"{_FIND} FOR UPDATE OF j"
-
-_LIST: Final = f"""
-SELECT {_COLUMNS} {_FROM} WHERE %s::uuid[] = '{{}}' OR t.table_uuid = ANY(%s::uuid[])
-ORDER BY t.database, t.name, j.kind, coalesce(j.long_scope, j.scope)
-"""
 
 _RENEW: Final = f"UPDATE job SET due_at = {_DUE_AT}, updated_at_ms = {NOW_MS} WHERE job_id = %s"
 
 _PUT: Final = f"""
 UPDATE job SET state = %s, attempts = %s, reason = %s, outcome = %s, payload = %s::jsonb, requested = %s::jsonb,
-    done_epoch = %s, holder = '', owner = NULL, due_at = {_DUE_AT}, updated_at_ms = {NOW_MS}
+    done_epoch = %s, holder = '', owner = NULL, due_at = {_DUE_AT}, updated_at_ms = {NOW_MS}, leased_at_ms = NULL
 WHERE job_id = %s
+"""
+
+# One statement: the run is as the job was before it.
+_END: Final = f"""
+WITH ended AS ({_PUT})
+INSERT INTO job_run (table_id, job_id, kind, scope, epoch, holder, started_at_ms, ended_at_ms, result, message)
+SELECT table_id, job_id, kind, coalesce(long_scope, scope), epoch, holder, leased_at_ms, {NOW_MS}, %s, %s
+FROM job WHERE job_id = %s
 """
 
 _SET_PAYLOAD: Final = "UPDATE job SET payload = %s::jsonb, requested = %s::jsonb WHERE job_id = %s"
 
 # In one order, so that transactions that lock several never deadlock.
 _LOCK_SCOPES: Final = f"""
-SELECT {_COLUMNS} {_FROM} WHERE j.table_id = %s AND j.kind = %s AND j.scope = ANY(%s::text[])
+SELECT {COLUMNS} {FROM} WHERE j.table_id = %s AND j.kind = %s AND j.scope = ANY(%s::text[])
 ORDER BY j.job_id FOR UPDATE OF j
 """
 
 _LIST_WAITING: Final = f"""
-SELECT {_COLUMNS} {_FROM}
+SELECT {COLUMNS} {FROM}
 WHERE j.table_id = %s AND j.kind = %s AND j.state = 'due' AND j.scope = ANY(%s::text[])
 """
 
@@ -229,16 +238,16 @@ class PostgresJobs(InSession):
         return [row[0] for row in await self._session.write(_ABORT, (writer,))]
 
     async def find_job(self, job_id: int) -> Job | None:
-        return await self._session.find(_FIND, (str(job_id),), _job)
+        return await self._session.find(_FIND, (str(job_id),), to_job)
 
     async def lock_job(self, job_id: int) -> Job | None:
         rows = await self._session.write(_LOCK, (str(job_id),))
-        return _job(rows[0]) if rows else None
+        return to_job(rows[0]) if rows else None
 
     async def renew_job(self, job_id: int, duration_ms: int) -> None:
         await self._session.write(_RENEW, (duration_ms, str(job_id)))
 
-    async def put_job(self, job: Job, pause_ms: int) -> None:
+    async def put_job(self, job: Job, pause_ms: int, run: RunEnd | None = None) -> None:
         values = (
             job.state.value,
             job.attempts,
@@ -250,18 +259,21 @@ class PostgresJobs(InSession):
             pause_ms,
             str(job.job_id),
         )
-        await self._session.write(_PUT, values)
+        if run is None:
+            await self._session.write(_PUT, values)
+        else:
+            await self._session.write(_END, (*values, run.result.value, run.message, str(job.job_id)))
 
     async def set_payload(self, job: Job) -> None:
         await self._session.write(_SET_PAYLOAD, (to_json(job.payload), to_json(job.requested), str(job.job_id)))
 
     async def lock_jobs(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
         rows = await self._session.write(_LOCK_SCOPES, (str(table_id), kind, arrays.texts(map(to_key, scopes))))
-        return [_job(row) for row in rows]
+        return [to_job(row) for row in rows]
 
     async def list_waiting(self, table_id: int, kind: str, scopes: Sequence[str]) -> list[Job]:
         rows = await self._session.read(_LIST_WAITING, (str(table_id), kind, arrays.texts(map(to_key, scopes))))
-        return [_job(row) for row in rows]
+        return [to_job(row) for row in rows]
 
     async def request_jobs(self, due: Sequence[DueJob]) -> None:
         await self._session.write(self.request_sql, to_due_arrays(due))
@@ -276,17 +288,14 @@ class PostgresJobs(InSession):
     async def make_due(self, due: Sequence[DueJob]) -> None:
         await self._session.write(_MAKE_DUE, to_due_arrays(due))
 
-    async def list_jobs(self, table_uuids: Sequence[str]) -> list[Job]:
-        wanted = arrays.words(table_uuids)
-        return [_job(row) for row in await self._session.read(_LIST, (wanted, wanted))]
-
 
 def _wanted(kinds: Sequence[str], table_uuids: Sequence[str]) -> tuple[str, str, str]:
     tables = arrays.words(table_uuids)
     return (arrays.texts(kinds), tables, tables)
 
 
-def _job(row: Row) -> Job:
+def to_job(row: Row) -> Job:
+    """A job from its `COLUMNS`. Pure."""
     values = list(row)
     values[5] = JobState(values[5])
     values[7] = values[7] or {}

@@ -11,6 +11,7 @@ from .log_tables import log_topic
 from .publish_tables import publish_state
 from .retention_tables import tag
 from .revision_tables import schema_revision
+from .run_tables import job_run
 from .service_tables import service
 from .waiting_tables import waiting_work
 
@@ -19,6 +20,7 @@ _DECLARED: Final = (
     access_grant,
     tag,
     full_count,
+    job_run,
     log_topic,
     publish_state,
     schema_revision,

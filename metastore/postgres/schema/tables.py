@@ -336,6 +336,8 @@ job = Table(
     Column("long_scope", NAME),
     # The principal that holds it; NULL: none does, or it is not known.
     Column("owner", NAME),
+    # When its holder took it; NULL: none holds it, or a metastore of an earlier version leased it.
+    Column("leased_at_ms", BigInteger),
     Index("job_of_table", "table_id", "kind", "scope", unique=True),
     # Finds the jobs of a table that are being done: there are never more of them than compactors.
     Index("job_leased", "table_id", postgresql_where=text("state = 'leased'")),

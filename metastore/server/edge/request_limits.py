@@ -17,6 +17,8 @@ from grpc_reflection.v1alpha import reflection_pb2
 from lakelog.client.connection.connection import MAX_MESSAGE_BYTES
 from lakelog.format.commit.attachment import MAX_SNAPSHOTS as MAX_ATTACHED
 from lakelog.format.commit.guards import MAX_GUARDED_PLACES
+from lakelog.format.jobs.job import JobStatus
+from lakelog.format.jobs.job_run import RunResult
 from lakelog.format.jobs.presence import MAX_WORK
 from lakelog.format.log.heartbeat import MAX_ATTEMPTS
 from lakelog.format.retention.table_files import MAX_FILES_A_CALL
@@ -27,6 +29,7 @@ from lakelog.serving.edge.request_bounds import RequestBounds
 from lakelog.serving.methods import OF_METASTORE, list_methods
 
 from ...grants.grants import MAX_CHECKED
+from ...jobs.listing import MAX_KINDS
 from ...logs.publishing import MAX_SNAPSHOTS as MAX_REPORTED
 from ...logs.validation import MAX_LOG_PARTITIONS
 from ...retention.expiry import MAX_EXPIRED
@@ -133,6 +136,13 @@ def max_entries(limits: Limits) -> dict[str, int]:
         "LeaseJobRequest.kinds": 100,
         "LeaseJobRequest.table_uuids": limits.max_watched_tables,
         "ListJobsRequest.table_uuids": limits.max_watched_tables,
+        "ListJobsRequest.job_ids": limits.max_requested_jobs,
+        "ListJobsRequest.kinds": MAX_KINDS,
+        "ListJobsRequest.statuses": len(JobStatus),
+        "ListJobRunsRequest.table_uuids": limits.max_watched_tables,
+        "ListJobRunsRequest.kinds": MAX_KINDS,
+        "ListJobRunsRequest.results": len(RunResult),
+        "CountJobsRequest.table_uuids": limits.max_watched_tables,
         "RequestJobsRequest.scopes": limits.max_requested_jobs,
         "RequestJobsRequest.payload": MAX_PROPERTIES,
         "OpenConsumerRequest.table_uuids": MAX_TABLES,
@@ -149,6 +159,7 @@ def max_entries(limits: Limits) -> dict[str, int]:
         "FindAttemptsRequest.attempt_ids": MAX_ATTEMPTS,
         "RenewAttemptsRequest.attempt_ids": MAX_ATTEMPTS,
         "CheckAccessRequest.table_uuids": MAX_CHECKED,
+        "WhoAmIRequest.table_uuids": MAX_CHECKED,
     }
 
 

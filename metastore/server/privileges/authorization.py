@@ -26,11 +26,22 @@ from lakelog.serving.access import Caller, Role
 from ...grants.checking import GrantChecks
 from ...grants.needs import HeldGrants, Need, NeedKind, no_grant
 from ...logs.topic_life import TOPIC_IN_USE
+from ...store.grants import Readable
 from ..callers import ShowError
 from ..edge.request_limits import served_methods
 from ..edge.sliced_requests import SlicedRequest
 from .reading import read_needs
-from .rules import OfCaller, OfOwnGrant, Privilege, ShownDatabases, ShownNames, ShownOverview, ShownTables, ShownUuids
+from .rules import (
+    OfCaller,
+    OfOwnGrant,
+    Privilege,
+    ShownByUseCase,
+    ShownDatabases,
+    ShownNames,
+    ShownOverview,
+    ShownTables,
+    ShownUuids,
+)
 from .shown_overview import show_overview
 from .table import PRIVILEGES
 
@@ -156,6 +167,11 @@ class Authorization:
         """Whether the caller has no grant, and the answer is a list of which it sees only what it has grants on."""
         return self._privilege.shown is not None and not self._held.grants
 
+    @property
+    def readable(self) -> Readable:
+        """The tables that the caller may read, as of the last check."""
+        return Readable(frozenset(self._held.databases), frozenset(self._held.tables))
+
     def answer_nothing(self) -> Message:
         """The answer to a caller that sees nothing."""
         return _ANSWERS[self._full_method]()
@@ -217,7 +233,7 @@ class Authorization:
             Unavailable: The store is lost.
         """
         shown, held = self._privilege.shown, self._held
-        if shown is None:
+        if shown is None or isinstance(shown, ShownByUseCase):
             return response
         if isinstance(shown, ShownOverview):
             return show_overview(response, await self._checks.sum_tables(held), held)

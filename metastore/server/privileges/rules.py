@@ -218,6 +218,17 @@ class ShownUuids:
 
 
 @dataclass(frozen=True)
+class ShownByUseCase:
+    """As `ShownUuids`, but the use case leaves the others out: a page is full without them.
+
+    Args:
+        items: The list.
+    """
+
+    items: str
+
+
+@dataclass(frozen=True)
 class ShownNames:
     """As `ShownUuids`, by the full name of the table in a field of the entry."""
 
@@ -268,7 +279,7 @@ Rule = (
     | OfCaller
     | OfOwnGrant
 )
-Shown = ShownUuids | ShownNames | ShownTables | ShownDatabases | ShownOverview
+Shown = ShownUuids | ShownByUseCase | ShownNames | ShownTables | ShownDatabases | ShownOverview
 
 
 @dataclass(frozen=True)

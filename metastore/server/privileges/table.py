@@ -29,6 +29,7 @@ from .rules import (
     Rule,
     ScopeName,
     Shown,
+    ShownByUseCase,
     ShownDatabases,
     ShownNames,
     ShownOverview,
@@ -109,9 +110,9 @@ _OF_SERVICES: Final[Mapping[str, Mapping[str, Privilege]]] = {
         "HeartbeatJob": _writes(_JOB),
         "FinishJob": _writes(_JOB),
         "FailJob": _writes(_JOB),
-        "ListJobs": _reads(
-            TableUuids("table_uuids", READER, may_be_empty=True), shown=ShownUuids("jobs", "table_uuid")
-        ),
+        "ListJobs": _reads(TableUuids("table_uuids", READER, may_be_empty=True), shown=ShownByUseCase("jobs")),
+        "CountJobs": _reads(TableUuids("table_uuids", READER, may_be_empty=True), shown=ShownByUseCase("counts")),
+        "ListJobRuns": _reads(TableUuids("table_uuids", READER, may_be_empty=True), shown=ShownByUseCase("runs")),
         "RetryJob": _writes(_JOB),
         "RequestJobs": _writes(_WRITE),
     },
@@ -178,6 +179,8 @@ _OF_SERVICES: Final[Mapping[str, Mapping[str, Privilege]]] = {
         "ListGrants": Privilege(Role.ADMIN, (OfCaller("principal", "database", "table", "table_uuid", OWNER),)),
         # For services that read for others.
         "CheckAccess": _reads(),
+        # About the caller itself, and of tables no more than what it may do there.
+        "WhoAmI": Privilege(Role.USER),
     },
     "PresenceService": {
         # About the services themselves, and their work at all tables.

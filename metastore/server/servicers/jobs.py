@@ -1,17 +1,19 @@
-"""JobService: the method that waits."""
+"""JobService: the method that waits, and the one that answers in pages."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
 
-from lakelog.rpc.job import to_proto_job
+from lakelog.format.jobs.job import Job
+from lakelog.rpc.job import from_proto_job_status, to_proto_job
 from lakelog.rpc.v1 import jobs_pb2
 
 from ...use_cases import UseCases
-from ..callers import principal, recheck
+from ..callers import principal, readable, recheck
 from .unary import Servicer
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -23,6 +25,8 @@ class JobServicer(Servicer):
     def __init__(self, use_cases: UseCases) -> None:
         super().__init__(jobs_pb2.DESCRIPTOR.services_by_name["JobService"], use_cases)
         self._jobs = use_cases.jobs
+        self._listing = use_cases.job_listing
+        self._work = use_cases.work
 
     async def LeaseJob(self, request: jobs_pb2.LeaseJobRequest, context: Context) -> jobs_pb2.LeaseJobResponse:
         gone = asyncio.Event()
@@ -41,3 +45,20 @@ class JobServicer(Servicer):
         if job is None:
             return jobs_pb2.LeaseJobResponse()
         return jobs_pb2.LeaseJobResponse(job=to_proto_job(job), aborted_attempt_ids=job.aborted_attempts)
+
+    async def ListJobs(self, request: jobs_pb2.ListJobsRequest, context: Context) -> jobs_pb2.ListJobsResponse:
+        page = await self._listing.list_job_page(
+            tuple(request.table_uuids),
+            job_ids=tuple(request.job_ids),
+            kinds=tuple(request.kinds),
+            statuses=[from_proto_job_status(each) for each in request.statuses],
+            cursor=request.cursor,
+            limit=request.limit,
+            readable=readable(),
+        )
+        jobs = await self._work.rows.run(len(page.jobs), _to_messages, page.jobs)
+        return jobs_pb2.ListJobsResponse(jobs=jobs, cursor=page.cursor)
+
+
+def _to_messages(jobs: Sequence[Job]) -> list[jobs_pb2.Job]:
+    return [to_proto_job(job) for job in jobs]

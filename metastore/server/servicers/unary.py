@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
 import grpc
 from google.protobuf.descriptor import ServiceDescriptor
@@ -15,9 +15,13 @@ from lakelog.client.metastore.metastore import Metastore
 from lakelog.rpc.unary import UnaryMethod
 
 from ...use_cases import UseCases, find_use_case
-from ..callers import principal
+from ..callers import calling, principal, readable
 
 Handler = Callable[[Message, grpc.aio.ServicerContext[Any, Any]], Awaitable[Message]]
+
+
+_OF_CALL: Final[Mapping[str, Callable[[], Any]]] = {"by": principal, "readable": readable, "caller": calling}
+"""Arguments of use cases that no client sends: whose work it is, what the caller may read, and how it is known."""
 
 
 class Servicer:
@@ -25,7 +29,7 @@ class Servicer:
 
     Args:
         service: The service.
-        use_cases: The use cases to call. Those that take the caller, as `by`, get it.
+        use_cases: The use cases to call. They get what they take of the call: see `_OF_CALL`.
 
     Raises:
         TypeError: A method can only be translated by hand, and the subclass does not have it.
@@ -46,13 +50,13 @@ def _serve(rpc: str, use_cases: UseCases) -> Handler:
     async def serve(request: Message, _context: grpc.aio.ServicerContext[Any, Any]) -> Message:
         arguments = method.from_request(request)
         use_case = find_use_case(use_cases, name)
-        if _takes_caller(getattr(use_case, "__func__", use_case)):
-            arguments["by"] = principal()
+        taken = _parameters(getattr(use_case, "__func__", use_case))
+        arguments |= {name: find() for name, find in _OF_CALL.items() if name in taken}
         return method.to_response(await use_case(**arguments))
 
     return serve
 
 
 @functools.cache
-def _takes_caller(function: Callable[..., Any]) -> bool:
-    return "by" in inspect.signature(function).parameters
+def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(inspect.signature(function).parameters)

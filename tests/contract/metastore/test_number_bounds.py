@@ -143,6 +143,7 @@ BASES: Mapping[str, Callable[[], Message]] = {
     "ReportPipeline": lambda: jobs_pb2.ReportPipelineRequest(pipeline=PIPELINE, epoch=1),
     "ReportPresence": lambda: presence_pb2.ReportPresenceRequest(service=SERVICE),
     "LeaseJob": lambda: jobs_pb2.LeaseJobRequest(kinds=["compact"], holder="h", duration_ms=1000),
+    "ListJobs": lambda: jobs_pb2.ListJobsRequest(limit=1),
     "RequestJobs": lambda: jobs_pb2.RequestJobsRequest(
         table_uuid=T, kind="compact", scopes=["/0"], payload={"strategy": "full"}
     ),
@@ -169,7 +170,7 @@ def make_base(name: str) -> Message:
     message = make_message(METASTORE_METHODS[name].input_type)
     for field in message.DESCRIPTOR.fields:
         bounds = BOUNDS.get(f"{message.DESCRIPTOR.name}.{field.name}")
-        if bounds is not None and not field.has_presence:
+        if bounds is not None and not field.has_presence and not field.is_repeated:
             # The stack has jobs of other tests, with low numbers.
             setattr(message, field.name, 2**40 if field.name == "job_id" else max(bounds.lowest, 0))
         elif field.type == FieldDescriptor.TYPE_STRING and not field.is_repeated and field.name != "attempt_id":

@@ -72,6 +72,7 @@ CALLS = {
     "lakelog pipelines forget": ["gone"],
     "lakelog pipelines list": [""],
     "lakelog jobs list": ["", "shop.orders"],
+    "lakelog jobs history": ["", "shop.orders --failed", "--job 4711"],
     "lakelog jobs retry": ["4711"],
     "lakelog log status": ["", "shop.orders"],
     "lakelog log verify": ["shop.orders"],

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from lakelog.sdk.catalog import Catalog
+from metastore.server import audit
 from tests.support.running_console import RunningConsole
 
 PAGES = ("/", "/streams", "/pipelines", "/jobs", "/grants", "/settings")
@@ -72,3 +74,39 @@ def test_the_page_of_grants_says_what_the_caller_may(console: RunningConsole) ->
     assert console.get("/grants?as=json&part=own", "ann").json[0]["level"] == "owner"
     assert console.get("/grants?scope=shop&as=json&part=found", "ann").json[0]["principal"] == "ann"
     assert "problem" in console.get("/grants?to=root", "ann").text
+
+
+def test_each_page_says_who_the_caller_is(console: RunningConsole) -> None:
+    for name, shown in (("root", "root (admin)"), ("viewer", "viewer (reader)"), ("stranger", "stranger (user)")):
+        for page in ("/", "/jobs", "/grants"):
+            head = console.get(page, name).text.partition("<main")[0]
+            assert f">{shown}</a>" in head
+    assert console.get("/settings?as=json&part=you", "stranger").json["names"] == ["stranger"]
+
+
+def test_looking_is_no_mutation(acting: RunningConsole, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages that offer actions ask what the caller may do; they try nothing."""
+    lines: list[str] = []
+    monkeypatch.setattr(audit.log, "info", lambda event, **fields: lines.append(fields["method"]))
+    for name in ("root", "viewer", "ann"):
+        for page in ("/tables/shop/orders", "/tables/shop/orders/jobs", "/jobs", "/grants", "/settings"):
+            assert acting.get(page, name).status == 200
+    assert lines == []
+    catalog.create_database("shop", if_not_exists=True)
+    assert lines == ["CreateDatabase"], "the control"
+
+
+def test_only_those_that_may_are_offered_a_retry(acting: RunningConsole, catalog: Catalog) -> None:
+    metastore = catalog.metastore
+    table = catalog.table("shop.orders")
+    metastore.request_jobs(table.uuid, "compact", ["/0"], {"strategy": "full"})
+    job = metastore.lease_job(["compact"], [table.uuid], "a compactor", duration_ms=60_000)
+    assert job is not None
+    metastore.fail_job(job.job_id, job.epoch, "broken", final=True)
+    link = f'href="/jobs/{job.job_id}/act/retry"'
+    for page in ("/jobs?state=failed", "/tables/shop/orders/jobs"):
+        assert link in acting.get(page, "root").text
+        assert link in acting.get(page, "ann").text
+        assert link not in acting.get(page, "viewer").text
+    assert acting.get(f"/jobs/{job.job_id}/act/retry", "viewer").status == 403
+    metastore.retry_job(job.job_id)

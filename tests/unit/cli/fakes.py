@@ -15,7 +15,7 @@ from lakelog.cli.output.output_format import OutputFormat
 from lakelog.cli.output.printer import Printer
 from lakelog.client.metastore.metastore import SnapshotPage, WatchEvent
 from lakelog.errors import AlreadyExists, NotFound
-from lakelog.format.jobs.job import Job
+from lakelog.format.jobs.job import Job, JobPage, JobStatus
 from lakelog.format.jobs.work import Pipeline
 from lakelog.format.log.state import SnapshotOffsets
 from lakelog.format.tables.snapshot import Snapshot
@@ -118,8 +118,27 @@ class FakeMetastore:
     def release_writer(self, writer: str) -> str:
         return self.writer_owners.pop(writer, "")
 
-    def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
-        return [job for job in self.jobs if not table_uuids or job.table_uuid in table_uuids]
+    def list_job_page(
+        self,
+        table_uuids: Sequence[str] = (),
+        *,
+        job_ids: Sequence[int] = (),
+        kinds: Sequence[str] = (),
+        statuses: Sequence[JobStatus] = (),
+        cursor: str = "",
+        limit: int = 1000,
+    ) -> JobPage:
+        found = [
+            job
+            for job in self.jobs
+            if (not table_uuids or job.table_uuid in table_uuids)
+            and (not job_ids or job.job_id in job_ids)
+            and (not kinds or job.kind in kinds)
+            and (not statuses or job.status in statuses)
+        ]
+        start = int(cursor or 0)
+        end = start + limit
+        return JobPage(tuple(found[start:end]), str(end) if end < len(found) else "")
 
     def retry_job(self, job_id: int) -> None:
         self.retried.append(job_id)

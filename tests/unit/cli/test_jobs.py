@@ -30,12 +30,33 @@ def test_jobs_show_who_does_them_and_why_they_failed(lake: Lake) -> None:
         shown = lake.run(*arguments, width=200)
         assert shown.code == 0
         assert "air.flights" in shown.out
-        assert shown.err == "job 4, air.flights: the store is away\njob 5, air.flights: x.parquet is damaged\n"
+        assert shown.err == "job 5, air.flights: x.parquet is damaged\njob 4, air.flights: the store is away\n"
     document = json.loads(lake.run("jobs", "-o", "json").out)
-    states = ["leased", "abandoned", "due", "resting", "failed", "done"]
+    # Those that need somebody first.
+    states = ["failed", "abandoned", "leased", "due", "resting", "done"]
     assert [record["state"] for record in document] == states
-    assert (document[0]["outcome"], document[0]["reason"], document[4]["holder"]) == ("attached", None, None)
+    assert (document[2]["outcome"], document[2]["reason"], document[0]["holder"]) == ("attached", None, None)
     assert json.loads(lake.run("jobs", "list", "shop.orders", "-o", "json").out) == []
+
+
+def test_jobs_are_chosen_and_more_are_announced(lake: Lake) -> None:
+    job = Job(1, "b" * 32, "air.flights", "compact", "", JobState.DUE, 0, {}, 0, "", "", 0, "", 0, 0, 0)
+    failed = replace(job, job_id=9, kind="expire", state=JobState.FAILED)
+    lake.metastore.jobs = [*(replace(job, job_id=number) for number in range(1, 6)), failed]
+
+    def list_ids(*arguments: str) -> list[int]:
+        return [each["job_id"] for each in json.loads(lake.run("jobs", "list", *arguments, "-o", "json").out)]
+
+    assert list_ids() == [9, 1, 2, 3, 4, 5]
+    assert list_ids("--state", "failed") == [9]
+    assert list_ids("--kind", "compact", "--kind", "clean") == [1, 2, 3, 4, 5]
+    assert list_ids("--state", "done") == []
+    some = lake.run("jobs", "list", "--limit", "2", "-o", "json")
+    assert [each["job_id"] for each in json.loads(some.out)] == [9, 1]
+    assert "There are more than these 2" in some.err
+    assert "more than" not in lake.run("jobs", "list", "--limit", "6").err
+    for wrong in (("--state", "none"), ("--kind", "<script>"), ("--limit", "0"), ("--limit", str(10**9))):
+        assert lake.run("jobs", "list", *wrong).code == 2
 
 
 def test_a_job_names_its_bucket_as_people_do(lake: Lake) -> None:

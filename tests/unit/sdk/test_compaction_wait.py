@@ -12,7 +12,7 @@ import pytest
 from lakelog.cli.failures import ExitCode, exit_code_of
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import JobFailed, Unavailable
-from lakelog.format.jobs.job import COMPACT, MAX_ATTEMPTS, Job, JobState
+from lakelog.format.jobs.job import COMPACT, MAX_ATTEMPTS, Job, JobPage, JobState
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.sdk.maintenance.compaction_request import RequestedCompaction
@@ -51,8 +51,8 @@ class Jobs:
         self._at = at
         self._clock = clock
 
-    def list_jobs(self, table_uuids: Sequence[str] = ()) -> list[Job]:
-        return [self._at(self._clock.time_s)]
+    def list_job_page(self, table_uuids: Sequence[str] = (), **_: Any) -> JobPage:
+        return JobPage((self._at(self._clock.time_s),))
 
 
 def wait(
@@ -142,8 +142,8 @@ def test_many_failures_are_counted_and_some_are_named() -> None:
     jobs = [replace(DUE, job_id=n, state=JobState.FAILED, epoch=5, reason=f"reason {n}") for n in range(1, 9)]
 
     class Failing:
-        def list_jobs(self, table_uuids: Any = ()) -> list[Job]:
-            return jobs
+        def list_job_page(self, table_uuids: Any = (), **_: Any) -> JobPage:
+            return JobPage(tuple(jobs))
 
     buckets = tuple(
         BucketCompaction({"dt": "x"}, n, 3, 300, CompactionState.REQUESTED, "Asked for.", n) for n in range(1, 9)

@@ -13,7 +13,15 @@ from lakelog.rpc.v1 import catalog_pb2
 from lakelog.serving.access import Role
 from metastore.server.access import NEEDED_ROLES
 from metastore.server.edge.request_limits import served_methods
-from metastore.server.privileges.rules import OfCaller, Privilege, ShownNames, ShownOverview, ShownTables, ShownUuids
+from metastore.server.privileges.rules import (
+    OfCaller,
+    Privilege,
+    ShownByUseCase,
+    ShownNames,
+    ShownOverview,
+    ShownTables,
+    ShownUuids,
+)
 from metastore.server.privileges.table import PRIVILEGES
 
 METHODS = {f"/{method.containing_service.full_name}/{method.name}": method for method in served_methods()}
@@ -37,6 +45,8 @@ HARMLESS = {
     "ForgetAttempts.attempt_ids": "only those of the table that it names",
     "FindAttempts.attempt_ids": "only those of the table that it names",
     "RenewAttempts.attempt_ids": "it passes over attempts of other callers",
+    "ListJobs.job_ids": "the answer is filtered",
+    "ListJobRuns.job_id": "the answer is filtered",
     "Grant.principal": "an owner grants to any caller",
     "CreateTag.name": "of the table that it names",
     "DeleteTag.name": "of the table that it names",
@@ -84,7 +94,7 @@ def test_only_probes_are_open_to_callers_that_no_one_knows() -> None:
 def test_what_has_an_effect_needs_more_than_a_reader_and_what_has_none_does_not() -> None:
     for method, each in PRIVILEGES.items():
         if not any(isinstance(rule, OfCaller) for rule in each.rules):
-            assert each.has_effect == (each.role not in (None, Role.READER)), method
+            assert each.has_effect == (each.role not in (None, Role.USER, Role.READER)), method
 
 
 @pytest.mark.parametrize("method", WITH_GRANTS)
@@ -102,7 +112,7 @@ def test_privileges_look_only_at_fields_that_exist(method: str) -> None:
             entry = answer.fields_by_name[items].message_type
             assert entry is not None
             assert field in entry.fields_by_name
-        case ShownTables(_, items):
+        case ShownTables(_, items) | ShownByUseCase(items):
             assert items in answer.fields_by_name
 
 
@@ -141,5 +151,6 @@ def test_a_commit_on_a_stream_needs_what_a_commit_needs() -> None:
 def test_a_list_that_is_shown_in_part_is_all_of_the_answer() -> None:
     for method, each in WITH_GRANTS.items():
         # Of the overview each field is made anew.
-        if each.shown is not None and not isinstance(each.shown, ShownOverview):
+        # What a use case leaves out, it also leaves out of the rest.
+        if each.shown is not None and not isinstance(each.shown, ShownOverview | ShownByUseCase):
             assert [field.name for field in METHODS[method].output_type.fields] == [each.shown.items], method
