@@ -141,9 +141,14 @@ def show(value: Any, kind: str) -> str | Markup:
             return format_count(int(value))
         case "bytes":
             return Markup('<span title="{} bytes">{}</span>').format(f"{int(value):,}", format_bytes(int(value)))
+        case "growth":
+            sign = "+" if int(value) >= 0 else "−"
+            return Markup('<span title="{}{:,} bytes">{}{}</span>').format(
+                sign, abs(int(value)), sign, format_bytes(abs(int(value)))
+            )
         case "time":
             text = format_time(int(value))
-            return Markup('<time datetime="{}">{}</time>').format(text, text.replace("T", " ")[:19])
+            return Markup('<time datetime="{}" title="{}">{}</time>').format(text, text, text.replace("T", " ")[:19])
         case "age":
             return format_age(int(value))
         case "flag":

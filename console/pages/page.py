@@ -16,8 +16,8 @@ from urllib.parse import quote, urlencode
 from lakelog.clock import Clock
 from lakelog.sdk.catalog import Catalog
 
-Kind: TypeAlias = Literal["text", "code", "number", "count", "bytes", "time", "age", "state", "link", "flag", "json"]
-"""How a value is shown. `time` and `age` are milliseconds, since 1970 and of a span; `state` gets a badge."""
+Kind: TypeAlias = Literal["text", "code", "number", "count", "bytes", "growth", "time", "age", "state", "flag", "json"]
+"""How a value is shown. `growth` is bytes with their sign; `time` and `age` are milliseconds, since 1970 and of a span; `state` gets a badge."""
 
 PAGE_ROWS: Final = 100
 """Rows of a listing on one page."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
 
@@ -137,6 +138,7 @@ def test_schema_history_names_what_changed(world: World, console: Console) -> No
     table.alter(columns=[RenameColumn("text", "words")])
     shown = console.json("/tables/shop/changed/history")
     assert [each["changed"] for each in shown["versions"]] == ["renamed words", "added extra", "made"]
+    assert shown["versions"][2]["used_since"] == table.info.created_at_ms
     changed = console.json("/tables/shop/changed/history?from=0&to=2")["changes"]
     assert [(each["column"], each["change"], each["before"], each["after"]) for each in changed] == [
         ("extra", "added", None, "INT"),
@@ -144,6 +146,48 @@ def test_schema_history_names_what_changed(world: World, console: Console) -> No
     ]
     assert console.get("/tables/shop/changed/history?to=9").status == 404
     assert "give a whole number" in _find_problems(console.get("/tables/shop/changed/history?to=-1").text)[0]
+
+
+def test_schema_history_says_since_when_a_version_is_in_use(world: World, console: Console) -> None:
+    table = world.catalog.create_table("shop.used", _DAYS)
+
+    def append(count: int) -> None:
+        for number in range(count):
+            table.append(pa.table({"day": ["d"], "n": [number], "text": ["t"]}), fill_missing=True)
+
+    append(3)
+    table.alter(columns=[AddColumn("extra", pa.int32())])
+    append(4)
+    table.alter(columns=[AddColumn("skipped", pa.int32())])
+    table.alter(columns=[AddColumn("more", pa.int32())])
+    append(1)
+    table.alter(columns=[AddColumn("unused", pa.int32())])
+    committed = {each["id"]: each["committed_at"] for each in console.json("/tables/shop/used/snapshots")["snapshots"]}
+
+    def uses() -> list[tuple[int | None, int | None]]:
+        versions = console.json("/tables/shop/used/history")["versions"]
+        return [(each["first_snapshot"], each["used_since"]) for each in versions]
+
+    made_ms = table.info.created_at_ms
+    assert uses() == [(None, None), (8, committed[8]), (None, None), (4, committed[4]), (1, made_ms)]
+    assert "no commit has used them yet" in console.get("/tables/shop/used/history").text
+    table.expire_snapshots(older_than=1 << 52, retain_last=3)
+    assert uses() == [(None, None), (8, committed[8]), (None, None), (None, None), (None, made_ms)]
+
+
+def test_snapshots_say_how_they_change_the_size(world: World, console: Console) -> None:
+    table = world.catalog.create_table("shop.grown", _DAYS)
+    for number in range(2):
+        table.append([{"day": "d", "n": number, "text": "t" * 100}])
+    table.overwrite([{"day": "d", "n": 3, "text": None}])
+    shown = console.json("/tables/shop/grown/snapshots")["snapshots"]
+    sizes = [0, *(each["bytes"] for each in reversed(shown))]
+    assert [each["bytes_change"] for each in reversed(shown)] == [
+        after - before for before, after in pairwise(sizes)
+    ]
+    assert re.search(r'title="−[\d,]+ bytes"', console.get("/tables/shop/grown/snapshots").text)
+    table.expire_snapshots(older_than=1 << 52, retain_last=1)
+    assert [each["bytes_change"] for each in console.json("/tables/shop/grown/snapshots")["snapshots"]] == [None]
 
 
 def test_snapshots_come_page_by_page(console: Console, orders: Table, monkeypatch: pytest.MonkeyPatch) -> None:

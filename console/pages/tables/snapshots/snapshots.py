@@ -27,12 +27,13 @@ _SNAPSHOTS: Final = (
     Column("removed_files", "Files −", "count", "files that it removed"),
     Column("rows", "Stored rows", "count", "in live files, with rows that merging hides"),
     Column("bytes", "Size", "bytes"),
+    Column("bytes_change", "Size ±", "growth", "the size of its files less that of the snapshot before"),
     Column("schema_id", "Schema", "count"),
     Column("watermark", "Watermark", "time"),
     Column("changelog", "Changelog", hint="whether it has changelog files"),
     Column("tags", "Tags", "code"),
 )
-_READ: Final = [column.key for column in _SNAPSHOTS if column.key != "tags"]
+_READ: Final = [column.key for column in _SNAPSHOTS if column.key not in ("bytes_change", "tags")]
 _TAGS: Final = (
     Column("name", "Tag", "code"),
     Column("snapshot_id", "Snapshot", "count"),
@@ -98,12 +99,14 @@ def _list_snapshots(
         names.setdefault(tag["snapshot_id"], []).append(tag["name"])
     found = to_rows(
         table.system_table("snapshots")
-        .scan(_READ, "id >= :least AND id < :below", params={"least": least, "below": below})
+        .scan(_READ, "id >= :least AND id < :below", params={"least": least - 1, "below": below})
         .to_arrow()
     )
+    sizes = {0: 0} | {row["id"]: row["bytes"] for row in found}
     rows = [
         {
             **row,
+            "bytes_change": None if row["id"] - 1 not in sizes else row["bytes"] - sizes[row["id"] - 1],
             "tags": ", ".join(names.get(row["id"], [])) or None,
             "_links": {
                 "id": table_address(table.name, f"snapshots/{row['id']}"),
@@ -111,6 +114,7 @@ def _list_snapshots(
             },
         }
         for row in reversed(found)
+        if row["id"] >= least
     ]
     next_query = request.with_query(after=least, of=table.uuid) if least > max(earliest, 1) else None
     empty = (
