@@ -42,7 +42,7 @@ AREAS: Final = (
 _GOOD: Final = frozenset({"running", "done", "present", "serving", "ok", "published", "leased"})
 _BAD: Final = frozenset({"failed", "gone", "error", "critical", "not serving", "unreachable", "abandoned"})
 _WARN: Final = frozenset(
-    {"silent", "resting", "warning", "starting", "draining", "waiting", "late", "expired", "stopped"}
+    {"silent", "resting", "warning", "starting", "draining", "waiting", "late", "expired", "stopped", "too many"}
 )
 
 

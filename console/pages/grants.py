@@ -69,6 +69,7 @@ def grants(request: PageRequest) -> Page:
         "grants.html",
         "Grants",
         parts,
+        [(scope, table_address(scope))] if "writes" in parts else (),
         area="grants",
         extra={"scope": scope, "to": to, "problem": problem, "levels": _LEVELS, "command": say_remedy(*words)},
     )

@@ -13,6 +13,7 @@ from lakelog.pictures.levels import draw_levels, load_levels
 from lakelog.sdk.tables.table import Table
 
 from ..page import PAGE_ROWS, Column, Listing, Page, PageRequest, table_address
+from .buckets import list_buckets
 from .first import find_newest
 from .numbers import Number, NumberField, read_number
 from .opened import open_table, table_page
@@ -116,6 +117,8 @@ def files(request: PageRequest) -> Page:
                     if found.num_rows
                     else None
                 )
+                if table.primary_key and found.num_rows:
+                    parts["buckets"] = list_buckets(table, wanted.bucket.value)
     # The sums of a million files take a second.
     if table.partition_by and total and (total <= MOST_BY_ITSELF or request.query.keys() & {"partitions", PLACE}):
         parts["partitions"] = list_partitions(request, table)
@@ -129,6 +132,7 @@ def files(request: PageRequest) -> Page:
         picture=picture,
         is_shown=is_shown,
         example=_make_example(table),
+        jobs_address=table_address(table.name, "jobs"),
         has_partitions=bool(table.partition_by and total),
     )
 

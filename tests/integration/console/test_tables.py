@@ -235,6 +235,33 @@ def test_files_are_chosen_by_condition(console: Console, orders: Table) -> None:
     assert "cannot be used" in _find_problems(console.get("/tables/shop/orders/files?where=nonsense").text)[0]
 
 
+def test_buckets_with_too_many_sorted_runs_stand_out(world: World, console: Console) -> None:
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False)])
+    options = {"bucket": "2", "write-only": "true", "num-sorted-run.compaction-trigger": "3"}
+    table = world.catalog.create_table("shop.runs", schema, primary_key=["k"], options=options)
+    buckets = {}
+    for number in range(8):
+        table.upsert([{"k": number}])
+        buckets |= {each["bucket"]: each["files"] for each in console.json("/tables/shop/runs/files")["buckets"]}
+    shown = console.json("/tables/shop/runs/files")["buckets"]
+    assert [each["runs"] for each in shown] == sorted(buckets.values(), reverse=True)
+    assert [each["state"] for each in shown] == ["too many" if each["runs"] > 3 else "ok" for each in shown]
+    assert shown[0]["state"] == "too many"
+    answer = console.get("/tables/shop/runs/files").text
+    assert "lakelog table compact shop.runs" in answer
+    link = re.search(r'href="([^"]*files\?where=[^"]*)"', answer)
+    assert link is not None
+    assert len(console.json(link[1].replace("&amp;", "&"))["files"]) == shown[0]["files"]
+    assert len(console.json("/tables/shop/runs/files?bucket=1")["buckets"]) == 1
+
+
+def test_a_table_leads_to_its_grants_and_back(console: Console, days: Table) -> None:
+    assert 'href="/grants?scope=shop.days"' in console.get("/tables/shop/days/files").text
+    grants = console.get("/grants?scope=shop.days")
+    assert grants.status == 200
+    assert '<a href="/tables/shop/days">shop.days</a>' in grants.text
+
+
 def test_each_partition_leads_to_its_files(console: Console, days: Table) -> None:
     text = console.get("/tables/shop/days/files").text
     links = [link.replace("&amp;", "&") for link in re.findall(r'href="([^"]*files\?where=[^"]*)"', text)]
