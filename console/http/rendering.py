@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -26,6 +27,11 @@ STATIC: Final = _ROOT / "static"
 
 LONGEST_CELL: Final = 400
 """Characters of a value in a table; the JSON has all of them."""
+
+LONGEST_PROSE: Final = 2000
+"""Characters of a description that the project itself has written."""
+
+_LONG_ID: Final = re.compile(r"([0-9a-f]{8})[0-9a-f]{24}")
 
 AREAS: Final = (
     ("overview", "/", "Overview", "o"),
@@ -157,6 +163,13 @@ def show(value: Any, kind: str) -> str | Markup:
             return _badge(str(value))
         case "code":
             return Markup("<code>{}</code>").format(shorten(str(value)))
+        case "ids":
+            text = shorten(str(value))
+            return Markup('<code title="{}">{}</code>').format(text, _LONG_ID.sub(r"\1…", text))
+        case "prose":
+            # What stands between two accents is code.
+            parts = shorten(str(value), LONGEST_PROSE).split("`")
+            return Markup("").join(Markup("<code>{}</code>" if n % 2 else "{}").format(p) for n, p in enumerate(parts))
         case "json":
             return Markup("<code>{}</code>").format(shorten(json.dumps(_plain(value), ensure_ascii=False, default=str)))
     return shorten(str(value))

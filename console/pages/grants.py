@@ -24,7 +24,7 @@ GRANTS: Final = (
 WRITES: Final = (
     Column("snapshot_id", "Snapshot", "code"),
     Column("committed_ms", "Committed", "time"),
-    Column("writer", "Writer", "code", "the name that the program gave itself; none: it gave none"),
+    Column("writer", "Writer", "ids", "the name that the program gave itself; none: it gave none"),
     Column("kind", "Kind"),
     Column("added_rows", "Rows", "count"),
 )

@@ -21,7 +21,7 @@ _SNAPSHOTS: Final = (
     Column("id", "Snapshot", "count"),
     Column("kind", "Kind", hint="COMPACT changes no row"),
     Column("committed_at", "Committed", "time"),
-    Column("writer", "Writer", "code"),
+    Column("writer", "Writer", "ids"),
     Column("added_rows", "Added rows", "count"),
     Column("added_files", "Files +", "count", "files that it added"),
     Column("removed_files", "Files −", "count", "files that it removed"),
