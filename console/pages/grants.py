@@ -64,6 +64,16 @@ def grants(request: PageRequest) -> Page:
             parts["writes"] = _list_writes(request, scope)
         except LakelogError as error:
             problem = problem or error.message
+    if "." in scope and not to and not problem:
+        database = scope.partition(".")[0]
+        title = f"Grants on the database {database}, which count for all its tables"
+        try:
+            on_database = request.catalog.grants.list(database)
+        except PermissionDenied:
+            # An owner of the table alone sees the grants on the table.
+            parts["database"] = Listing("database", title, GRANTS, [], "Owners of the database and admins see them.")
+        else:
+            parts["database"] = _to_listing("database", title, on_database, request, "There is none.")
     words = ["grants", *([scope] if scope else []), *(["--to", to] if to else [])]
     return Page(
         "grants.html",

@@ -40,9 +40,9 @@ def list_buckets(table: Table, bucket: int | None) -> Listing:
     ordered = found.sort_by([("runs", "descending"), ("bytes", "descending")])
     rows = [_show(table, row, most) for row in to_rows(ordered.slice(0, PAGE_ROWS))]
     columns = _BUCKETS if table.partition_by else [each for each in _BUCKETS if each.key != "partition"]
-    note = f"More than {most} sorted runs ('num-sorted-run.compaction-trigger') are too many: reads merge them all."
+    note = f"More than {most} sorted runs (`num-sorted-run.compaction-trigger`) are too many: reads merge them all."
     if any(row["state"] == _TOO_MANY for row in rows):
-        note += f" This helps: lakelog table compact {table.name}"
+        note += f" This helps: `lakelog table compact {table.name}`."
     if found.num_rows > len(rows):
         note += f" These are {len(rows)} of {found.num_rows:,} buckets, those with the most runs."
     return Listing("buckets", "Buckets", columns, rows, note=note)

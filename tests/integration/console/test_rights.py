@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from lakelog.sdk.catalog import Catalog
 from tests.support.running_console import RunningConsole
 
 PAGES = ("/", "/streams", "/pipelines", "/jobs", "/grants", "/settings")
@@ -66,3 +67,19 @@ def test_the_page_of_grants_says_what_the_caller_may(console: RunningConsole) ->
     assert console.get("/grants?as=json&part=own", "ann").json[0]["level"] == "owner"
     assert console.get("/grants?scope=shop&as=json&part=found", "ann").json[0]["principal"] == "ann"
     assert "problem" in console.get("/grants?to=root", "ann").text
+
+
+def test_grants_on_a_table_come_with_those_on_its_database(console: RunningConsole, catalog: Catalog) -> None:
+    address = "/grants?scope=shop.orders"
+    assert [each["principal"] for each in console.get(f"{address}&as=json&part=database").json] == ["ann"]
+    catalog.grants.grant("owner", "shop.orders", "stranger")
+    try:
+        shown = console.get(address, "stranger")
+        assert shown.status == 200
+        assert "Owners of the database and admins see them." in shown.text
+        assert console.get(f"{address}&as=json&part=database", "stranger").json == []
+        assert [each["principal"] for each in console.get(f"{address}&as=json&part=found", "stranger").json] == [
+            "stranger"
+        ]
+    finally:
+        catalog.grants.revoke("shop.orders", "stranger")

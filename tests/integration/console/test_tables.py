@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote_plus
 
 import pyarrow as pa
 import pytest
@@ -15,7 +15,7 @@ from console.pages.tables import files as file_pages
 from console.pages.tables import names as name_pages
 from console.pages.tables import sample
 from console.pages.tables.jobs import measure_amplification
-from console.pages.tables.snapshots import snapshots
+from console.pages.tables.snapshots import comparison, snapshots
 from lakelog import AddColumn, RenameColumn
 from lakelog.errors import Unavailable
 from lakelog.sdk.tables.table import Table
@@ -182,9 +182,7 @@ def test_snapshots_say_how_they_change_the_size(world: World, console: Console) 
     table.overwrite([{"day": "d", "n": 3, "text": None}])
     shown = console.json("/tables/shop/grown/snapshots")["snapshots"]
     sizes = [0, *(each["bytes"] for each in reversed(shown))]
-    assert [each["bytes_change"] for each in reversed(shown)] == [
-        after - before for before, after in pairwise(sizes)
-    ]
+    assert [each["bytes_change"] for each in reversed(shown)] == [after - before for before, after in pairwise(sizes)]
     assert re.search(r'title="−[\d,]+ bytes"', console.get("/tables/shop/grown/snapshots").text)
     table.expire_snapshots(older_than=1 << 52, retain_last=1)
     assert [each["bytes_change"] for each in console.json("/tables/shop/grown/snapshots")["snapshots"]] == [None]
@@ -207,6 +205,19 @@ def test_two_snapshots_are_compared(console: Console, orders: Table) -> None:
     assert "-" not in differences["Size in bytes"]
     back = console.json("/tables/shop/orders/snapshots?from=3&to=1")
     assert [each["change"] for each in back["files"]] == ["removed", "removed"]
+
+
+def test_a_comparison_says_who_wrote_and_leads_to_the_rows(
+    console: Console, orders: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for address in ("/tables/shop/orders/snapshots?from=1&to=3", "/tables/shop/orders/snapshots?from=3&to=1"):
+        assert [(each["id"], each["writer"]) for each in console.json(address)["writers"]] == [(3, "etl"), (2, "etl")]
+        link = re.search(r'href="/query\?sql=([^"]*)"', console.get(address).text)
+        assert link is not None
+        assert unquote_plus(link[1]).endswith("FROM shop.orders$changelog WHERE _snapshot_id > 1 AND _snapshot_id <= 3")
+    monkeypatch.setattr(comparison, "PAGE_ROWS", 2)
+    assert "The newest 2 of 4." in console.get("/tables/shop/orders/snapshots?from=1&to=5").text
+    assert "writers" not in console.json("/tables/shop/orders/snapshots?from=2&to=2")
 
 
 def test_a_snapshot_that_expired_between_two_clicks_is_a_sentence(world: World, console: Console) -> None:

@@ -23,7 +23,9 @@ _VERSIONS: Final = (
     Column("used_since", "In use since", "time", "when the first snapshot with it was committed"),
     Column("first_snapshot", "First snapshot", "count"),
 )
-_NO_TIME: Final = "Versions without a time: no commit has used them yet, or the snapshots from their beginning have expired."
+_NO_TIME: Final = (
+    "Versions without a time: no commit has used them yet, or the snapshots from their beginning have expired."
+)
 _NUMBER: Final = NumberField("schema_id", "version", 0)
 
 

@@ -23,11 +23,11 @@ _SNAPSHOTS: Final = (
     Column("committed_at", "Committed", "time"),
     Column("writer", "Writer", "ids"),
     Column("added_rows", "Added rows", "count"),
+    Column("bytes_change", "Size ±", "growth", "the size of its files less that of the snapshot before"),
     Column("added_files", "Files +", "count", "files that it added"),
     Column("removed_files", "Files −", "count", "files that it removed"),
     Column("rows", "Stored rows", "count", "in live files, with rows that merging hides"),
     Column("bytes", "Size", "bytes"),
-    Column("bytes_change", "Size ±", "growth", "the size of its files less that of the snapshot before"),
     Column("schema_id", "Schema", "count"),
     Column("watermark", "Watermark", "time"),
     Column("changelog", "Changelog", hint="whether it has changelog files"),
@@ -51,9 +51,21 @@ def snapshots(request: PageRequest) -> Page:
         parts = compare(request, opened.table, before.value, after.value)
         title = f"from snapshot {before.value} to {after.value}"
         return table_page(
-            opened, "snapshots", "comparison.html", parts, title=title, is_live=False, before=before, after=after
+            opened,
+            "snapshots",
+            "comparison.html",
+            parts,
+            title=title,
+            is_live=False,
+            before=before,
+            after=after,
+            rows_query=_ask_rows(opened.table.name, *sorted((before.value, after.value))),
         )
     return _list(request, opened, before, after)
+
+
+def _ask_rows(name: str, after: int, until: int) -> str:
+    return f"SELECT * FROM {name}$changelog WHERE _snapshot_id > {after} AND _snapshot_id <= {until}"
 
 
 def _list(request: PageRequest, opened: Opened, before: Number, after: Number) -> Page:
