@@ -250,7 +250,7 @@ def test_buckets_with_too_many_sorted_runs_stand_out(world: World, console: Cons
     schema = pa.schema([pa.field("k", pa.int64(), nullable=False)])
     options = {"bucket": "2", "write-only": "true", "num-sorted-run.compaction-trigger": "3"}
     table = world.catalog.create_table("shop.runs", schema, primary_key=["k"], options=options)
-    buckets = {}
+    buckets: dict[int, int] = {}
     for number in range(8):
         table.upsert([{"k": number}])
         buckets |= {each["bucket"]: each["files"] for each in console.json("/tables/shop/runs/files")["buckets"]}
