@@ -166,7 +166,6 @@ def _take(browser: Browser, port: int, shot: _Shot) -> bytes:
         color_scheme="dark" if shot.is_dark else "light",
         # Without the short shade of what an open page has just updated.
         reduced_motion="reduce",
-        device_scale_factor=2 if shot.width < 500 else 1,
     )
     page = context.new_page()
     page.goto(f"http://127.0.0.1:{port}{shot.address}")
