@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -27,6 +28,11 @@ STATIC: Final = _ROOT / "static"
 LONGEST_CELL: Final = 400
 """Characters of a value in a table; the JSON has all of them."""
 
+LONGEST_PROSE: Final = 2000
+"""Characters of a description that the project itself has written."""
+
+_LONG_ID: Final = re.compile(r"([0-9a-f]{8})[0-9a-f]{24}")
+
 AREAS: Final = (
     ("overview", "/", "Overview", "o"),
     ("tables", "/tables", "Tables", "t"),
@@ -42,7 +48,19 @@ AREAS: Final = (
 _GOOD: Final = frozenset({"running", "done", "present", "serving", "ok", "published", "leased", "read", "served"})
 _BAD: Final = frozenset({"failed", "gone", "error", "critical", "not serving", "unreachable", "abandoned", "lost"})
 _WARN: Final = frozenset(
-    {"silent", "resting", "warning", "starting", "draining", "waiting", "late", "expired", "stopped", "given back"}
+    {
+        "silent",
+        "resting",
+        "warning",
+        "starting",
+        "draining",
+        "waiting",
+        "late",
+        "expired",
+        "stopped",
+        "given back",
+        "too many",
+    }
 )
 
 
@@ -157,9 +175,12 @@ def show(value: Any, kind: str) -> str | Markup:
             return f"{int(value):+,}".replace("-", "−") if value else "none"
         case "bytes":
             return _tag("span", format_bytes(int(value)), title=f"{int(value):,} bytes")
+        case "growth":
+            sign, size = "+" if int(value) >= 0 else "−", abs(int(value))
+            return _tag("span", f"{sign}{format_bytes(size)}", title=f"{sign}{size:,} bytes")
         case "time":
             text = format_time(int(value))
-            return _tag("time", text.replace("T", " ")[:19], datetime=text)
+            return _tag("time", text.replace("T", " ")[:19], datetime=text, title=text)
         case "age":
             return format_age(int(value))
         case "flag":
@@ -168,6 +189,13 @@ def show(value: Any, kind: str) -> str | Markup:
             return _badge(str(value))
         case "code":
             return _tag("code", shorten(str(value)))
+        case "ids":
+            text = shorten(str(value))
+            return _tag("code", _LONG_ID.sub(r"\1…", text), title=text)
+        case "prose":
+            # What stands between two accents is code.
+            parts = shorten(str(value), LONGEST_PROSE).split("`")
+            return Markup("").join(_tag("code", part) if n % 2 else part for n, part in enumerate(parts))
         case "json":
             return _tag("code", shorten(json.dumps(_plain(value), ensure_ascii=False, default=str)))
     return shorten(str(value))

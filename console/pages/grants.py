@@ -24,7 +24,7 @@ GRANTS: Final = (
 WRITES: Final = (
     Column("snapshot_id", "Snapshot", "code"),
     Column("committed_ms", "Committed", "time"),
-    Column("writer", "Writer", "code", "the name that the program gave itself; none: it gave none"),
+    Column("writer", "Writer", "ids", "the name that the program gave itself; none: it gave none"),
     Column("kind", "Kind"),
     Column("added_rows", "Rows", "count"),
 )
@@ -63,11 +63,22 @@ def grants(request: PageRequest) -> Page:
             parts["writes"] = _list_writes(request, scope)
         except LakelogError as error:
             problem = problem or error.message
+    if "." in scope and not to and not problem:
+        database = scope.partition(".")[0]
+        title = f"Grants on the database {database}, which count for all its tables"
+        try:
+            on_database = request.catalog.grants.list(database)
+        except PermissionDenied:
+            # An owner of the table alone sees the grants on the table.
+            parts["database"] = Listing("database", title, GRANTS, [], "Owners of the database and admins see them.")
+        else:
+            parts["database"] = _to_listing("database", title, on_database, request, "There is none.")
     words = ["grants", *([scope] if scope else []), *(["--to", to] if to else [])]
     return Page(
         "grants.html",
         "Grants",
         parts,
+        [(scope, table_address(scope))] if "writes" in parts else (),
         area="grants",
         extra={"scope": scope, "to": to, "problem": problem, "levels": _LEVELS, "command": say_remedy(*words)},
     )

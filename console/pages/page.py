@@ -17,9 +17,24 @@ from urllib.parse import quote, urlencode
 from lakelog.clock import Clock
 from lakelog.sdk.catalog import Catalog
 
-Kind: TypeAlias = Literal["text", "code", "number", "count", "change", "bytes", "time", "age", "state", "flag", "json"]
-"""How a value is shown. `change` is a number with its sign; `time` and `age` are milliseconds, since 1970 and of a
-span; `state` gets a badge."""
+Kind: TypeAlias = Literal[
+    "text",
+    "code",
+    "ids",
+    "prose",
+    "number",
+    "count",
+    "change",
+    "bytes",
+    "growth",
+    "time",
+    "age",
+    "state",
+    "flag",
+    "json",
+]
+"""How a value is shown. `ids` is code whose long ids are cut, `prose` has code between accents; `change` is a number,
+and `growth` bytes, with its sign. `time` and `age` are milliseconds, since 1970 and of a span; `state` gets a badge."""
 
 PAGE_ROWS: Final = 100
 """Rows of a listing on one page."""

@@ -40,6 +40,8 @@
   const isBusy = (part) => {
     const selection = window.getSelection();
     const isSelected = selection && !selection.isCollapsed && selection.containsNode(part, true);
+    // A field in which something else stands than the page came with: it would be lost.
+    if ([...part.querySelectorAll("input, textarea")].some((each) => each.value !== each.defaultValue)) return true;
     return part.contains(document.activeElement) && document.activeElement !== document.getElementById("main") || isSelected;
   };
 

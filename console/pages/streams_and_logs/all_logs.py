@@ -12,7 +12,7 @@ from .walking import load_each
 LOGS: Final = (
     Column("table", "Table", "code"),
     Column("state", "State", "state"),
-    Column("topic", "Topic", "code"),
+    Column("topic", "Topic", "ids"),
     Column("published", "Published", "count", "the last snapshot that is in the topic as a whole"),
     Column("visible", "Visible", "count", "the table's newest snapshot"),
     Column("pending_snapshots", "Pending", "count", "snapshots with rows for the log; at most 1000 are counted"),

@@ -13,6 +13,7 @@ from lakelog.pictures.levels import draw_levels, load_levels
 from lakelog.sdk.tables.table import Table
 
 from ..page import PAGE_ROWS, Column, Listing, Page, PageRequest, table_address
+from .buckets import list_buckets
 from .first import find_newest
 from .numbers import Number, NumberField, read_number
 from .opened import open_table, table_page
@@ -25,7 +26,7 @@ MOST_BY_ITSELF: Final = 20_000
 take seconds."""
 
 _FILES: Final = (
-    Column("path", "File", "code"),
+    Column("path", "File", "ids"),
     Column("partition", "Partition", "code"),
     Column("bucket", "Bucket", "count"),
     Column("level", "Level", "count", "0: as writers wrote it"),
@@ -37,7 +38,7 @@ _FILES: Final = (
     Column("added_snapshot", "Added by", "count", "the snapshot that added it"),
     Column("written_at", "Written", "time", "when its newest rows were committed"),
     Column("schema_id", "Schema", "count"),
-    Column("deletion_vector", "Deletion vector", "code"),
+    Column("deletion_vector", "Deletion vector", "ids"),
 )
 _LEVELS: Final = (
     Column("level", "Level", "count"),
@@ -116,6 +117,8 @@ def files(request: PageRequest) -> Page:
                     if found.num_rows
                     else None
                 )
+                if table.primary_key and found.num_rows:
+                    parts["buckets"] = list_buckets(table, wanted.bucket.value)
     # The sums of a million files take a second.
     if table.partition_by and total and (total <= MOST_BY_ITSELF or request.query.keys() & {"partitions", PLACE}):
         parts["partitions"] = list_partitions(request, table)
@@ -129,6 +132,7 @@ def files(request: PageRequest) -> Page:
         picture=picture,
         is_shown=is_shown,
         example=_make_example(table),
+        jobs_address=table_address(table.name, "jobs"),
         has_partitions=bool(table.partition_by and total),
     )
 
@@ -199,7 +203,8 @@ def _list_files(request: PageRequest, table: Table, found: pa.Table) -> Listing:
     note = f"Files {first + 1:,} to {end:,} of {found.num_rows:,}, in the order of a read." if more or first else ""
     next_query = request.with_query(after=end, of=table.uuid) if more else None
     empty = "No file is like this." if request.query else "The table has no files."
-    return Listing("files", "Files", _FILES, rows, empty, next_query, note)
+    columns = _FILES if table.partition_by else [each for each in _FILES if each.key != "partition"]
+    return Listing("files", "Files", columns, rows, empty, next_query, note)
 
 
 def _sum_levels(found: pa.Table) -> Listing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from lakelog.format.tables.table import TableInfo
 from lakelog.sdk.tables.table import Table
@@ -87,6 +88,7 @@ def table_page(
     if tab:
         crumbs.append((table.name, table_address(table.name)))
     tabs = [(name or "table", text, table_address(table.name, name)) for name, text in _TABS]
+    tabs.append(("grants", "Grants", f"/grants?{urlencode({'scope': table.name})}"))
     return Page(
         f"tables/{template}",
         f"{table.name}: {what[:1].lower()}{what[1:]}" if what else table.name,

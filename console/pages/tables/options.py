@@ -18,7 +18,7 @@ _COLUMNS: Final = (
     Column("value", "Value", "code"),
     Column("source", "From", hint="who gave the value: this table, a rule over the table, or no one"),
     Column("changeable", "Can change", "flag"),
-    Column("description", "What it does"),
+    Column("description", "What it does", "prose"),
 )
 _SET: Final = "this table"
 _DEFAULT: Final = "default"

@@ -166,6 +166,18 @@ def test_a_hidden_window_has_no_stream(browser: Browser, stack: ForkedStack, cat
         assert watched.page.evaluate(_SHOW, False) == [False, True]
 
 
+def test_an_open_page_keeps_what_was_typed(browser: Browser, stack: ForkedStack, catalog: Catalog) -> None:
+    """The form proposes the newest snapshots, so each commit changes it."""
+    with watched_page(browser, WIDTHS[0], "light") as watched:
+        page = watched.page
+        page.goto(f"{stack.console_url}tables/shop/orders/snapshots")
+        page.get_by_label("From snapshot").fill("2")
+        page.get_by_role("heading", level=1).click()
+        latest = max(catalog.table("shop.orders").snapshots(limit=1).column("id").to_pylist())
+        expect(page.get_by_role("link", name=str(latest + 3), exact=True).first).to_be_visible()
+        assert page.get_by_label("From snapshot").input_value() == "2"
+
+
 @pytest.mark.slow
 def test_a_metastore_that_is_away_is_reported_and_comes_back(
     browser: Browser, stack: ForkedStack, catalog: Catalog

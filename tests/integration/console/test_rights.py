@@ -110,3 +110,19 @@ def test_only_those_that_may_are_offered_a_retry(acting: RunningConsole, catalog
         assert link not in acting.get(page, "viewer").text
     assert acting.get(f"/jobs/{job.job_id}/act/retry", "viewer").status == 403
     metastore.retry_job(job.job_id)
+
+
+def test_grants_on_a_table_come_with_those_on_its_database(console: RunningConsole, catalog: Catalog) -> None:
+    address = "/grants?scope=shop.orders"
+    assert [each["principal"] for each in console.get(f"{address}&as=json&part=database").json] == ["ann"]
+    catalog.grants.grant("owner", "shop.orders", "stranger")
+    try:
+        shown = console.get(address, "stranger")
+        assert shown.status == 200
+        assert "Owners of the database and admins see them." in shown.text
+        assert console.get(f"{address}&as=json&part=database", "stranger").json == []
+        assert [each["principal"] for each in console.get(f"{address}&as=json&part=found", "stranger").json] == [
+            "stranger"
+        ]
+    finally:
+        catalog.grants.revoke("shop.orders", "stranger")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote_plus
 
 import pyarrow as pa
 import pytest
@@ -14,7 +15,7 @@ from console.pages.tables import files as file_pages
 from console.pages.tables import names as name_pages
 from console.pages.tables import sample
 from console.pages.tables.jobs import measure_amplification
-from console.pages.tables.snapshots import snapshots
+from console.pages.tables.snapshots import comparison, snapshots
 from lakelog import AddColumn, RenameColumn
 from lakelog.errors import Unavailable
 from lakelog.sdk.tables.table import Table
@@ -137,6 +138,7 @@ def test_schema_history_names_what_changed(world: World, console: Console) -> No
     table.alter(columns=[RenameColumn("text", "words")])
     shown = console.json("/tables/shop/changed/history")
     assert [each["changed"] for each in shown["versions"]] == ["renamed words", "added extra", "made"]
+    assert shown["versions"][2]["used_since"] == table.info.created_at_ms
     changed = console.json("/tables/shop/changed/history?from=0&to=2")["changes"]
     assert [(each["column"], each["change"], each["before"], each["after"]) for each in changed] == [
         ("extra", "added", None, "INT"),
@@ -144,6 +146,46 @@ def test_schema_history_names_what_changed(world: World, console: Console) -> No
     ]
     assert console.get("/tables/shop/changed/history?to=9").status == 404
     assert "give a whole number" in _find_problems(console.get("/tables/shop/changed/history?to=-1").text)[0]
+
+
+def test_schema_history_says_since_when_a_version_is_in_use(world: World, console: Console) -> None:
+    table = world.catalog.create_table("shop.used", _DAYS)
+
+    def append(count: int) -> None:
+        for number in range(count):
+            table.append(pa.table({"day": ["d"], "n": [number], "text": ["t"]}), fill_missing=True)
+
+    append(3)
+    table.alter(columns=[AddColumn("extra", pa.int32())])
+    append(4)
+    table.alter(columns=[AddColumn("skipped", pa.int32())])
+    table.alter(columns=[AddColumn("more", pa.int32())])
+    append(1)
+    table.alter(columns=[AddColumn("unused", pa.int32())])
+    committed = {each["id"]: each["committed_at"] for each in console.json("/tables/shop/used/snapshots")["snapshots"]}
+
+    def uses() -> list[tuple[int | None, int | None]]:
+        versions = console.json("/tables/shop/used/history")["versions"]
+        return [(each["first_snapshot"], each["used_since"]) for each in versions]
+
+    made_ms = table.info.created_at_ms
+    assert uses() == [(None, None), (8, committed[8]), (None, None), (4, committed[4]), (1, made_ms)]
+    assert "no commit has used them yet" in console.get("/tables/shop/used/history").text
+    table.expire_snapshots(older_than=1 << 52, retain_last=3)
+    assert uses() == [(None, None), (8, committed[8]), (None, None), (None, None), (None, made_ms)]
+
+
+def test_snapshots_say_how_they_change_the_size(world: World, console: Console) -> None:
+    table = world.catalog.create_table("shop.grown", _DAYS)
+    for number in range(2):
+        table.append([{"day": "d", "n": number, "text": "t" * 100}])
+    table.overwrite([{"day": "d", "n": 3, "text": None}])
+    shown = console.json("/tables/shop/grown/snapshots")["snapshots"]
+    sizes = [0, *(each["bytes"] for each in reversed(shown))]
+    assert [each["bytes_change"] for each in reversed(shown)] == [after - before for before, after in pairwise(sizes)]
+    assert re.search(r'title="−[\d,]+ bytes"', console.get("/tables/shop/grown/snapshots").text)
+    table.expire_snapshots(older_than=1 << 52, retain_last=1)
+    assert [each["bytes_change"] for each in console.json("/tables/shop/grown/snapshots")["snapshots"]] == [None]
 
 
 def test_snapshots_come_page_by_page(console: Console, orders: Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,6 +212,19 @@ def test_two_snapshots_are_compared(console: Console, orders: Table) -> None:
     assert [each["change"] for each in back["files"]] == ["removed", "removed"]
 
 
+def test_a_comparison_says_who_wrote_and_leads_to_the_rows(
+    console: Console, orders: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for address in ("/tables/shop/orders/snapshots?from=1&to=3", "/tables/shop/orders/snapshots?from=3&to=1"):
+        assert [(each["id"], each["writer"]) for each in console.json(address)["writers"]] == [(3, "etl"), (2, "etl")]
+        link = re.search(r'href="/query\?sql=([^"]*)"', console.get(address).text)
+        assert link is not None
+        assert unquote_plus(link[1]).endswith("FROM shop.orders$changelog WHERE _snapshot_id > 1 AND _snapshot_id <= 3")
+    monkeypatch.setattr(comparison, "PAGE_ROWS", 2)
+    assert "The newest 2 of 4." in console.get("/tables/shop/orders/snapshots?from=1&to=5").text
+    assert "writers" not in console.json("/tables/shop/orders/snapshots?from=2&to=2")
+
+
 def test_a_snapshot_that_expired_between_two_clicks_is_a_sentence(world: World, console: Console) -> None:
     table = world.catalog.create_table("shop.brief", _DAYS)
     for number in range(3):
@@ -194,6 +249,33 @@ def test_files_are_chosen_by_condition(console: Console, orders: Table) -> None:
     assert answer.status == 200
     assert "is no bucket" in _find_problems(answer.text)[0]
     assert "cannot be used" in _find_problems(console.get("/tables/shop/orders/files?where=nonsense").text)[0]
+
+
+def test_buckets_with_too_many_sorted_runs_stand_out(world: World, console: Console) -> None:
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False)])
+    options = {"bucket": "2", "write-only": "true", "num-sorted-run.compaction-trigger": "3"}
+    table = world.catalog.create_table("shop.runs", schema, primary_key=["k"], options=options)
+    buckets: dict[int, int] = {}
+    for number in range(8):
+        table.upsert([{"k": number}])
+        buckets |= {each["bucket"]: each["files"] for each in console.json("/tables/shop/runs/files")["buckets"]}
+    shown = console.json("/tables/shop/runs/files")["buckets"]
+    assert [each["runs"] for each in shown] == sorted(buckets.values(), reverse=True)
+    assert [each["state"] for each in shown] == ["too many" if each["runs"] > 3 else "ok" for each in shown]
+    assert shown[0]["state"] == "too many"
+    answer = console.get("/tables/shop/runs/files").text
+    assert "lakelog table compact shop.runs" in answer
+    link = re.search(r'href="([^"]*files\?where=[^"]*)"', answer)
+    assert link is not None
+    assert len(console.json(link[1].replace("&amp;", "&"))["files"]) == shown[0]["files"]
+    assert len(console.json("/tables/shop/runs/files?bucket=1")["buckets"]) == 1
+
+
+def test_a_table_leads_to_its_grants_and_back(console: Console, days: Table) -> None:
+    assert 'href="/grants?scope=shop.days"' in console.get("/tables/shop/days/files").text
+    grants = console.get("/grants?scope=shop.days")
+    assert grants.status == 200
+    assert '<a href="/tables/shop/days">shop.days</a>' in grants.text
 
 
 def test_each_partition_leads_to_its_files(console: Console, days: Table) -> None:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from lakelog.sdk.tables.table import Table
 
-from ...page import PAGE_ROWS, Column, Listing, PageRequest
+from ...page import PAGE_ROWS, Column, Listing, PageRequest, table_address
 from ..rows import to_rows
 from .found_snapshots import find_snapshot, load_snapshots
 from .history import load_versions
@@ -33,12 +33,20 @@ _DIFFERENCES: Final = (
     Column("difference", "Difference", "change"),
 )
 _FILES: Final = (
-    Column("path", "File", "code"),
+    Column("path", "File", "ids"),
     Column("change", "Change"),
     Column("rows", "Rows", "count"),
     Column("bytes", "Size", "bytes"),
     Column("level", "Level", "count"),
     Column("bucket", "Bucket", "count"),
+)
+_WRITERS: Final = (
+    Column("id", "Snapshot", "count"),
+    Column("committed_at", "Committed", "time"),
+    Column("writer", "Writer", "ids"),
+    Column("kind", "Kind", hint="COMPACT changes no row"),
+    Column("added_rows", "Added rows", "count"),
+    Column("properties", "Properties", "json", "what the writer noted with it"),
 )
 
 
@@ -57,6 +65,8 @@ def compare(request: PageRequest, table: Table, before: int, after: int) -> dict
             versions.get(old["schema_id"], []), versions.get(new["schema_id"], []), "Both have the same columns."
         ),
     }
+    if before != after:
+        parts["writers"] = _list_writers(table, min(before, after), max(before, after))
     if max(old["files"], new["files"]) <= MOST_FILES:
         parts["files"] = _list_files(table, before, after)
     return parts
@@ -71,6 +81,20 @@ def list_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Listing:
             difference = None if before is None or after is None else after - before
             rows.append({"what": title, "before": before, "after": after, "difference": difference})
     return Listing("differences", "Differences", _DIFFERENCES, rows)
+
+
+def _list_writers(table: Table, after: int, until: int) -> Listing:
+    """Who wrote the snapshots after one, up to and including another one; the newest first."""
+    least = max(after, until - PAGE_ROWS)
+    found = table.system_table("snapshots").scan(
+        [column.key for column in _WRITERS], "id > :after AND id <= :until", params={"after": least, "until": until}
+    )
+    rows = [
+        {**row, "_links": {"id": table_address(table.name, f"snapshots/{row['id']}")}}
+        for row in reversed(to_rows(found.to_arrow()))
+    ]
+    note = f"The newest {PAGE_ROWS} of {until - after:,}." if least > after else ""
+    return Listing("writers", "Who wrote it", _WRITERS, rows, note=note)
 
 
 def _list_files(table: Table, before: int, after: int) -> Listing:

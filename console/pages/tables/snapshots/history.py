@@ -13,12 +13,18 @@ from ..first import COLUMNS
 from ..numbers import NumberField, read_number
 from ..opened import open_table, table_page
 from ..rows import to_rows
+from .first_uses import find_first_uses
 from .schema_changes import Columns, list_changes, say_changes
 
 _VERSIONS: Final = (
     Column("schema_id", "Version", "count"),
     Column("columns", "Columns", "count"),
     Column("changed", "What it changed"),
+    Column("used_since", "In use since", "time", "when the first snapshot with it was committed"),
+    Column("first_snapshot", "First snapshot", "count"),
+)
+_NO_TIME: Final = (
+    "Versions without a time: no commit has used them yet, or the snapshots from their beginning have expired."
 )
 _NUMBER: Final = NumberField("schema_id", "version", 0)
 
@@ -64,15 +70,26 @@ def _list_versions(request: PageRequest, table: Table, versions: dict[int, Colum
     ids = sorted(versions, reverse=True)
     until = read_number(request.query.get("after"), _NUMBER).value
     left = [each for each in ids if until is None or each < until]
-    rows = [
-        {
-            "schema_id": each,
-            "columns": len(versions[each]),
-            "changed": say_changes(versions[each - 1], versions[each]) if each - 1 in versions else "made",
-            "_links": {"schema_id": f"{table_address(table.name, 'history')}?from={max(each - 1, 0)}&to={each}"},
-        }
-        for each in left[:PAGE_ROWS]
-    ]
+    shown = left[:PAGE_ROWS]
+    uses = find_first_uses(request.catalog, table, shown)
+    rows = []
+    for each in shown:
+        first = uses.get(each)
+        made_ms = table.info.created_at_ms if each == 0 else None
+        links = {"schema_id": f"{table_address(table.name, 'history')}?from={max(each - 1, 0)}&to={each}"}
+        if first is not None:
+            links["first_snapshot"] = table_address(table.name, f"snapshots/{first.snapshot_id}")
+        rows.append(
+            {
+                "schema_id": each,
+                "columns": len(versions[each]),
+                "changed": say_changes(versions[each - 1], versions[each]) if each - 1 in versions else "made",
+                "used_since": first.committed_at_ms if first is not None and each else made_ms,
+                "first_snapshot": None if first is None else first.snapshot_id,
+                "_links": links,
+            }
+        )
     more = len(left) > PAGE_ROWS
     next_query = request.with_query(after=left[PAGE_ROWS - 1], of=table.uuid) if more else None
-    return Listing("versions", "Versions of the schema", _VERSIONS, rows, next_query=next_query)
+    note = "" if all(row["used_since"] for row in rows) else _NO_TIME
+    return Listing("versions", "Versions of the schema", _VERSIONS, rows, next_query=next_query, note=note)

@@ -21,8 +21,9 @@ _SNAPSHOTS: Final = (
     Column("id", "Snapshot", "count"),
     Column("kind", "Kind", hint="COMPACT changes no row"),
     Column("committed_at", "Committed", "time"),
-    Column("writer", "Writer", "code"),
+    Column("writer", "Writer", "ids"),
     Column("added_rows", "Added rows", "count"),
+    Column("bytes_change", "Size ±", "growth", "the size of its files less that of the snapshot before"),
     Column("added_files", "Files +", "count", "files that it added"),
     Column("removed_files", "Files −", "count", "files that it removed"),
     Column("rows", "Stored rows", "count", "in live files, with rows that merging hides"),
@@ -32,7 +33,7 @@ _SNAPSHOTS: Final = (
     Column("changelog", "Changelog", hint="whether it has changelog files"),
     Column("tags", "Tags", "code"),
 )
-_READ: Final = [column.key for column in _SNAPSHOTS if column.key != "tags"]
+_READ: Final = [column.key for column in _SNAPSHOTS if column.key not in ("bytes_change", "tags")]
 _TAGS: Final = (
     Column("name", "Tag", "code"),
     Column("snapshot_id", "Snapshot", "count"),
@@ -50,9 +51,21 @@ def snapshots(request: PageRequest) -> Page:
         parts = compare(request, opened.table, before.value, after.value)
         title = f"from snapshot {before.value} to {after.value}"
         return table_page(
-            opened, "snapshots", "comparison.html", parts, title=title, is_live=False, before=before, after=after
+            opened,
+            "snapshots",
+            "comparison.html",
+            parts,
+            title=title,
+            is_live=False,
+            before=before,
+            after=after,
+            rows_query=_ask_rows(opened.table.name, *sorted((before.value, after.value))),
         )
     return _list(request, opened, before, after)
+
+
+def _ask_rows(name: str, after: int, until: int) -> str:
+    return f"SELECT * FROM {name}$changelog WHERE _snapshot_id > {after} AND _snapshot_id <= {until}"
 
 
 def _list(request: PageRequest, opened: Opened, before: Number, after: Number) -> Page:
@@ -98,12 +111,14 @@ def _list_snapshots(
         names.setdefault(tag["snapshot_id"], []).append(tag["name"])
     found = to_rows(
         table.system_table("snapshots")
-        .scan(_READ, "id >= :least AND id < :below", params={"least": least, "below": below})
+        .scan(_READ, "id >= :least AND id < :below", params={"least": least - 1, "below": below})
         .to_arrow()
     )
+    sizes = {0: 0} | {row["id"]: row["bytes"] for row in found}
     rows = [
         {
             **row,
+            "bytes_change": None if row["id"] - 1 not in sizes else row["bytes"] - sizes[row["id"] - 1],
             "tags": ", ".join(names.get(row["id"], [])) or None,
             "_links": {
                 "id": table_address(table.name, f"snapshots/{row['id']}"),
@@ -111,6 +126,7 @@ def _list_snapshots(
             },
         }
         for row in reversed(found)
+        if row["id"] >= least
     ]
     next_query = request.with_query(after=least, of=table.uuid) if least > max(earliest, 1) else None
     empty = (
