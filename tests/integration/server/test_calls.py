@@ -305,6 +305,7 @@ def test_metrics_count_calls(start_server: Start, connect: Connect) -> None:
         text = urllib.request.urlopen(f"{url}/metrics", timeout=5).read().decode()
         assert 'lakelog_metastore_rpc_calls_total{method="Commit",outcome="OK"} 1.0' in text
         assert "lakelog_metastore_rpc_serving 1.0" in text
+        assert "_created" not in text, "docs/metrics.md lists every name"
         assert urllib.request.urlopen(f"{url}/healthz", timeout=5).read() == b"SERVING\n"
         server.lose_database()
         deadline = time.monotonic() + 5
