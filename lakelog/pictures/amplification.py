@@ -228,7 +228,7 @@ def _draw_axis(drawing: Drawing, data: Amplification, y: float) -> float:
     times = _times(drawing, data)
     ticks = time_ticks(int(times.first), int(times.last), max(int((times.end - times.start) // 80), 1))
     if len(ticks) < 2:
-        ticks = [Tick(each, moment(int(each), "%H:%M:%S")) for each in (times.first, times.last)]
+        ticks = [Tick(each, moment(int(each), "%H:%M:%S")) for each in sorted({times.first, times.last})]
     for tick in ticks:
         x = times.place(tick.value)
         drawing.line(x, y - 4, x, y + 1, paint="gray")
