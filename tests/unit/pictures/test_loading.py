@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument, NotFound
+from lakelog.pictures import amplification
 from lakelog.pictures.amplification import draw_amplification, load_amplification
 from lakelog.pictures.bucket_runs import BucketRuns
 from lakelog.pictures.buckets import Buckets
@@ -187,6 +188,23 @@ def test_amplification_is_what_was_written_to_the_store(
     assert by_compactions > 0
     assert (data.commit_bytes, data.compaction_bytes) == (by_commits, by_compactions)
     assert data.factor == pytest.approx(1 + by_compactions / by_commits)
+
+
+def test_too_many_earlier_files_make_the_figures_of_compactions_bounds(
+    orders: Table, compact: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upsert(orders, 1)
+    orders.compact(wait=False)
+    compact()
+    upsert(orders, 2)
+    assert "at most" not in draw_amplification(load_amplification(orders)).description
+    monkeypatch.setattr(amplification, "MOST_FILES", 0)
+    monkeypatch.setattr(amplification, "pick_newest", lambda history, _: history.snapshots[1:])
+    assert orders.snapshots()["kind"].to_pylist() == ["APPEND", "COMPACT", "APPEND"]
+    data = load_amplification(orders)
+    assert data.is_most
+    words = draw_amplification(data).description
+    assert words.count("at most") == 2, words
 
 
 def test_a_table_without_a_log_says_so(orders: Table) -> None:
