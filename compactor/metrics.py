@@ -47,6 +47,7 @@ class Metrics:
             "How often bytes were written that this process has compacted: once by writers, the rest by compactions.",
             registry=self.registry,
         )
+        self.write_amplification.set(1)
         self.sorted_runs: Final = Histogram(
             "lakelog_compactor_sorted_runs",
             "Sorted runs of a bucket when its compaction was planned.",

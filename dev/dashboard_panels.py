@@ -17,6 +17,13 @@ def _by_process(expression: str) -> dict[str, str]:
     return {"{{service}} {{instance}}": f"{expression} * on (instance) group_left (service) lakelog_service_info"}
 
 
+def _largest(level: str) -> dict[str, str]:
+    """The tables with the most of a level, each by the metastore that did its last commit: others show earlier ones."""
+    newest = f"{_M}last_commit_timestamp_seconds"
+    is_newest = f"{newest} == on (table) group_left () max by (table) ({newest})"
+    return {"{{table}}": f"topk(10, max by (table) ({_M}{level} and on (table, instance) ({is_newest})))"}
+
+
 OPERATORS: Final = Dashboard(
     "lakelog-operations",
     "lakelog: services",
@@ -231,16 +238,18 @@ TABLES: Final = Dashboard(
         Section(
             "Tables",
             (
-                Panel("Live files", "short", {"{{table}}": f"topk(10, max by (table) ({_M}live_files))"}),
-                Panel("Live bytes", "bytes", {"{{table}}": f"topk(10, max by (table) ({_M}live_bytes))"}),
-                Panel(
-                    "Live rows", "short", {"{{table}}": f"topk(10, max by (table) ({_M}live_rows))"}, "Before merging"
-                ),
+                Panel("Live files", "short", _largest("live_files")),
+                Panel("Live bytes", "bytes", _largest("live_bytes")),
+                Panel("Live rows", "short", _largest("live_rows"), "Before merging"),
                 Panel(
                     "Write amplification",
                     "short",
-                    {"average": "avg(lakelog_compactor_write_amplification)"},
-                    "How often compacted bytes were written, by writers and compactions",
+                    {
+                        "of a day": "1 + "
+                        'sum(increase(lakelog_compactor_compacted_bytes_total{direction="written"}[1d]))'
+                        " / sum(increase(lakelog_compactor_new_bytes_total[1d]))"
+                    },
+                    "How often bytes were written that compactions took: once by writers, the rest by compactions",
                 ),
                 Panel(
                     "Bytes of compactions",

@@ -107,6 +107,14 @@ LABELS: dict[Counts | Levels, list[str]] = {
 }
 """The labels of counts and levels; the others have none."""
 
+COUNTED_FROM_ZERO: Final[dict[Counts, tuple[str, ...]]] = {
+    "commits_total": ("applied", "already_applied", "empty", "refused"),
+    "group_failures_total": ("INTERNAL",),
+    "snapshots_total": ("append", "overwrite", "compact"),
+    "added_rows_total": ("append", "overwrite", "compact"),
+}
+"""Labels of counts that are there from the start: Prometheus sees no increase from nothing to 1."""
+
 OF_TABLES: Final[tuple[Levels, ...]] = ("live_files", "live_rows", "live_bytes", "last_commit_timestamp_seconds")
 """Levels that a commit sets for its table."""
 
@@ -176,7 +184,11 @@ class PrometheusMetrics:
             name: Counter(PREFIX + name, HELP[name], LABELS[name], registry=registry) for name in get_args(Counts)
         }
         # `labels` finds the same children, but more slowly.
-        self._counters: dict[tuple[Counts, str], Counter] = {}
+        self._counters: dict[tuple[Counts, str], Counter] = {
+            (name, label): self._counts[name].labels(label)
+            for name, labels in COUNTED_FROM_ZERO.items()
+            for label in labels
+        }
         self._levels = _Levels()
         registry.register(self._levels)
 

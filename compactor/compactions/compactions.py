@@ -21,7 +21,7 @@ from lakelog.byte_sizes import format_size
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.clock import Clock
 from lakelog.errors import FILE_MISSING, DataCorrupted, InvalidArgument
-from lakelog.format.commit.request import BucketRef, Change, DroppedGroup, split_group_files
+from lakelog.format.commit.request import BucketRef, Change, ChangeResult, DroppedGroup, split_group_files
 from lakelog.format.compaction.plan import NoPlan
 from lakelog.format.jobs.job import HAS_WAITED, STRATEGY, Job, parse_bucket_scope
 from lakelog.serving.logging_setup import Logger
@@ -140,11 +140,9 @@ class CompactionJobExecutor(FileJobExecutor):
                     return
                 change = to_work_change(work, finished, moved)
                 done.commits += 1
-                dropped = commit_for_job(attempt, job, change, done.commits).dropped
-                self._account(
-                    attempt, store, change, finished, dropped, done, log, work.moved_new_bytes if moved else 0
-                )
-                self._rewriter.delete_orphans(attempt, _find_paths(change, dropped))
+                result = commit_for_job(attempt, job, change, done.commits)
+                self._account(attempt, store, change, finished, result, done, log, work.moved_new_bytes if moved else 0)
+                self._rewriter.delete_orphans(attempt, _find_paths(change, result.dropped))
                 moved = ()
 
     def _account(
@@ -153,16 +151,16 @@ class CompactionJobExecutor(FileJobExecutor):
         store: ObjectStore,
         change: Change,
         finished: Sequence[RewrittenTask],
-        dropped: Sequence[DroppedGroup],
+        result: ChangeResult,
         done: _Done,
         log: Logger,
         moved_new_bytes: int,
     ) -> None:
         files = split_group_files(change)
-        for each in dropped:
+        for each in result.dropped:
             log.info("dropped", reason=each.reason, message=each.message)
             attempt.delete_dropped(store, [file.path for file in files[each.group]])
-        lost = {each.group for each in dropped}
+        lost = {each.group for each in result.dropped}
         kept = [each for number, each in enumerate(finished) if number not in lost]
         moved = sum(len(group.moves) for number, group in enumerate(change.groups) if number not in lost)
         read_bytes = sum(each.rewrite_task.size_bytes for each in kept)
@@ -176,8 +174,18 @@ class CompactionJobExecutor(FileJobExecutor):
         new_bytes = sum(count_new_bytes(each.rewrite_task.inputs) for each in kept) + moved_new_bytes
         self._metrics.count_compaction(read_bytes, new_bytes, written_bytes)
         self._metrics.moved_files.inc(moved)
-        for each in dropped:
+        for each in result.dropped:
             self._metrics.dropped.labels(each.reason).inc()
+        if result.snapshot_id is not None:
+            log.info(
+                "compacted",
+                snapshot=result.snapshot_id,
+                rewritten_files=sum(len(each.rewrite_task.inputs) for each in kept),
+                written_files=sum(len(each.files) for each in kept),
+                moved_files=moved,
+                read_bytes=read_bytes,
+                written_bytes=written_bytes,
+            )
 
 
 def _find_paths(change: Change, dropped: Sequence[DroppedGroup]) -> set[str]:

@@ -119,6 +119,8 @@ class DeletionVectorJobExecutor(FileJobExecutor):
         kept = [section for number, section in enumerate(vectors.sections) if number not in lost]
         files = sum(len(section.vector_files) for section in kept)
         self._metrics.vector_files.inc(files)
+        if result.snapshot_id is not None:
+            log.info("deletion vectors built", snapshot=result.snapshot_id, files=files)
         done.files += files
         done.rows += sum(section.deleted_count for section in kept)
         done.dropped += len(lost)

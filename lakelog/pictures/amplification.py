@@ -55,6 +55,7 @@ class Amplification:
         last_id: The last one.
         earlier: Retained snapshots before it.
         spans: In the order of time, equally long.
+        is_most: Compactions wrote at most so much: too many files came before to tell which of them were moved.
     """
 
     table: str
@@ -62,6 +63,7 @@ class Amplification:
     last_id: int
     earlier: int
     spans: tuple[Span, ...]
+    is_most: bool = False
 
     @property
     def commit_bytes(self) -> int:
@@ -95,10 +97,12 @@ def load_amplification(table: Table) -> Amplification:
     metastore = table.context.metastore
     files = metastore.plan(PlanRequest(table.uuid, InRange(first - 1, last))).files
     known = pa.array([], pa.string())
-    if first > 1 and snapshots[0].total_files <= MOST_FILES:
+    is_known = first == 1 or snapshots[0].total_files <= MOST_FILES
+    if first > 1 and is_known:
         state = metastore.plan(PlanRequest(table.uuid, AtSnapshot(first))).files
         known = state.filter(pc.less(state.column("added_snapshot"), first)).column("path").combine_chunks()
-    return Amplification(table.name, first, last, earlier, to_spans(snapshots, sum_written(files, known, first, last)))
+    spans = to_spans(snapshots, sum_written(files, known, first, last))
+    return Amplification(table.name, first, last, earlier, spans, is_most=not is_known)
 
 
 def pick_newest(history: History, most_files: int) -> tuple[Snapshot, ...]:
@@ -166,14 +170,15 @@ def describe(data: Amplification) -> str:
     """The picture in words."""
     if not data.spans:
         return "The table has no snapshots yet."
+    most = "at most " if data.is_most and data.compaction_bytes else ""
     factor = (
         "nothing was committed"
         if data.factor is None
-        else f"{data.factor:.1f} bytes were written for each byte committed"
+        else f"{most}{data.factor:.1f} bytes were written for each byte committed"
     )
     text = (
         f"Snapshots {data.first_id} to {data.last_id}: commits wrote {size(data.commit_bytes)}, compactions "
-        f"{size(data.compaction_bytes)}; {factor}."
+        f"{most}{size(data.compaction_bytes)}; {factor}."
     )
     return f"{text} {plural(data.earlier, 'earlier snapshot')} not counted." if data.earlier else text
 
@@ -228,7 +233,7 @@ def _draw_axis(drawing: Drawing, data: Amplification, y: float) -> float:
     times = _times(drawing, data)
     ticks = time_ticks(int(times.first), int(times.last), max(int((times.end - times.start) // 80), 1))
     if len(ticks) < 2:
-        ticks = [Tick(each, moment(int(each), "%H:%M:%S")) for each in (times.first, times.last)]
+        ticks = [Tick(each, moment(int(each), "%H:%M:%S")) for each in sorted({times.first, times.last})]
     for tick in ticks:
         x = times.place(tick.value)
         drawing.line(x, y - 4, x, y + 1, paint="gray")

@@ -63,7 +63,7 @@ class Files:
         target_bytes: The option `target-file-size`.
         small_below_bytes: Files below this size are small to compactors.
         files: All files.
-        small: Those that are small.
+        small: Those that are small, and not alone in their bucket.
         bytes: The size of all.
         bins: By rising size, without gaps.
         noun: What groups are: `partition` or `bucket`.
@@ -96,7 +96,9 @@ def to_files(table: str, plan: Plan, target_bytes: int) -> Files:
     small_below = CompactionSettings(target_file_size_bytes=target_bytes).small_file_bytes
     sizes = plan.files.column("size_bytes").to_numpy()
     noun = "partition" if plan.schema.partition_by else "bucket"
-    is_small = pa.array(sizes < small_below).cast(pa.int64())
+    # There is nothing with which a single file of a bucket could be merged.
+    small = (sizes < small_below) & (_count_neighbours(plan.files) > 1)
+    is_small = pa.array(small).cast(pa.int64())
     files = plan.files.select([noun, "size_bytes"]).append_column("small", is_small)
     grouped = files.group_by(noun, use_threads=False).aggregate(
         [("size_bytes", "count"), ("small", "sum"), ("size_bytes", "sum")]
@@ -117,16 +119,25 @@ def to_files(table: str, plan: Plan, target_bytes: int) -> Files:
         target_bytes,
         small_below,
         len(sizes),
-        int(pc.sum(is_small).as_py() or 0),
+        int(small.sum()),
         int(sizes.sum()),
-        _to_bins(sizes, target_bytes, small_below),
+        _to_bins(sizes, target_bytes, small),
         noun,
         tuple(FileGroup(name, *row) for name, row in zip(names, figures, strict=True)),
         grouped.num_rows - shown.num_rows,
     )
 
 
-def _to_bins(sizes: npt.NDArray[np.int64], target_bytes: int, small_below: int) -> tuple[SizeBin, ...]:
+def _count_neighbours(files: pa.Table) -> npt.NDArray[np.int64]:
+    """How many files the bucket of each file has, itself included."""
+    partitions = pc.index_in(files.column("partition"), files.column("partition").unique()).to_numpy().astype(np.int64)
+    buckets = files.column("bucket").to_numpy().astype(np.int64)
+    _, places, counts = np.unique(partitions << 32 | buckets, return_inverse=True, return_counts=True)
+    found: npt.NDArray[np.int64] = counts[places]
+    return found
+
+
+def _to_bins(sizes: npt.NDArray[np.int64], target_bytes: int, is_small: npt.NDArray[np.bool_]) -> tuple[SizeBin, ...]:
     """Bins whose ends double, or grow faster where there would be too many; one of them ends at the target."""
     if not len(sizes):
         return ()
@@ -138,7 +149,7 @@ def _to_bins(sizes: npt.NDArray[np.int64], target_bytes: int, small_below: int) 
             break
     places, bins = places - first, last - first + 1
     files = np.bincount(places, minlength=bins)
-    small = np.bincount(places[sizes < small_below], minlength=bins)
+    small = np.bincount(places[is_small], minlength=bins)
     totals = np.bincount(places, weights=sizes, minlength=bins)
     return tuple(
         SizeBin(
@@ -169,11 +180,13 @@ def describe(data: Files) -> str:
     """The picture in words."""
     if not data.files:
         return "The table has no files yet."
+    average = f", on average {size(data.bytes / data.files)}" if data.files > 1 else ""
     share = round(100 * data.small / data.files)
+    found = f"{count(data.small)} ({share} %) {'is' if data.small == 1 else 'are'}" if data.small else "None is"
     return (
-        f"Snapshot {data.snapshot_id}: {plural(data.files, 'file')}, {size(data.bytes)}, on average "
-        f"{size(data.bytes / data.files)}. {count(data.small)} ({share} %) are small: below "
-        f"{size(data.small_below_bytes)}, 0.7 times the target of {size(data.target_bytes)}."
+        f"Snapshot {data.snapshot_id}: {plural(data.files, 'file')}, {size(data.bytes)}{average}. {found} small, that "
+        f"is below {size(data.small_below_bytes)} (0.7 times the target of {size(data.target_bytes)}) and not alone in "
+        "a bucket."
     )
 
 
@@ -211,9 +224,9 @@ def _draw_histogram(drawing: Drawing, data: Files, y: float) -> float:
 
 def _draw_legend(drawing: Drawing, y: float) -> float:
     drawing.box(MARGIN, y + 2, 14, 11, paint="amber")
-    drawing.text(MARGIN + 19, y + 12, "small, compactors merge them", paint="soft", size=11.5)
-    drawing.box(MARGIN + 205, y + 2, 14, 11, paint="blue")
-    drawing.text(MARGIN + 224, y + 12, "others", paint="soft", size=11.5)
+    drawing.text(MARGIN + 19, y + 12, "small, to be merged", paint="soft", size=11.5)
+    drawing.box(MARGIN + 160, y + 2, 14, 11, paint="blue")
+    drawing.text(MARGIN + 179, y + 12, "others", paint="soft", size=11.5)
     return y + 18
 
 

@@ -175,8 +175,8 @@ def _draw_commits(drawing: Drawing, data: Freshness, y: float) -> float:
     right = drawing.width - MARGIN - 104
     oldest = max(each.age_ms for each in data.commits)
     scale = Scale(-max(oldest, 1), 0, left, right)
-    drawing.text(left, y, f"{age(oldest)} ago", paint="soft", size=11.5)
-    drawing.text(right, y, "now", paint="soft", size=11.5, anchor="end")
+    drawing.text(left, y, f"{age(oldest)} ago", paint="soft", size=11.5, room=right - left)
+    drawing.text(right + 8, y, "now", paint="soft", size=11.5)
     drawing.line(right, y + 6, right, y + 8 + _ROW * len(data.commits))
     y += 8
     for each in data.commits:

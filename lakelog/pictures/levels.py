@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lakelog.errors import NotFound
+from lakelog.errors import InvalidArgument, NotFound
 from lakelog.format.keys.encoding import encode_partition
 from lakelog.format.tables.plan import AtSnapshot, PlanRequest
 from lakelog.pictures.bucket_runs import BucketRuns, draw_runs, to_runs
@@ -61,6 +61,8 @@ def draw_levels(data: Levels, width: int = DEFAULT_WIDTH) -> Picture:
 
 
 def _encode(table: Table, partition: Mapping[str, Any]) -> bytes:
+    if not table.partition_by:
+        raise InvalidArgument(f"Table {table.name} has no partitions.", metadata={"field": "partition"})
     static = to_static_partition(partition, table.info)
     missing = [name for name in table.partition_by if name not in static.values]
     if missing:

@@ -203,7 +203,7 @@ def _draw_kind(drawing: Drawing, kind: str, bins: dict[int, list[Commit]], y: fl
 def _draw_axis(drawing: Drawing, times: Scale, y: float, left: float) -> float:
     ticks = time_ticks(int(times.first), int(times.last), max(int((times.end - times.start) // 80), 1))
     if len(ticks) < 2:
-        ticks = [Tick(each, moment(int(each), "%H:%M:%S")) for each in (times.first, times.last)]
+        ticks = [Tick(each, moment(int(each), "%H:%M:%S")) for each in sorted({times.first, times.last})]
     for tick in ticks:
         x = times.place(tick.value)
         drawing.line(x, y - 6, x, y - 1, paint="gray")

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.exposition import choose_encoder
 
 from lakelog.errors import InvalidArgument
@@ -62,6 +62,8 @@ class HttpEndpoint:
             def log_message(self, *_arguments: object) -> None:
                 """Logs nothing: probes come every second."""
 
+        # The library would show a further series for each counter and histogram: the time at which it was made.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         ThreadingHTTPServer.allow_reuse_address = True
         self._server = ThreadingHTTPServer((host, port), Handler)
         self._server.daemon_threads = True

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import logging
 import re
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -18,7 +22,15 @@ from lakelog.errors import LakelogError
 from lakelog.tracing.tracer import Attributes, Kind, PastSpan
 
 _FORM: Final = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
-_FLUSH_MS: Final = 3000
+_FLUSH_S: Final = 2.0
+"""How long a process waits at its end for a collector that does not answer."""
+
+_REPORT_EVERY_S: Final = 600.0
+"""How often a collector that does not answer is reported. Spans are sent every five seconds."""
+
+_LOGGERS: Final = ("opentelemetry.exporter.otlp.proto.grpc.exporter", "opentelemetry.sdk._shared_internal")
+"""They report spans that were not sent, and those that were dropped because too many waited."""
+
 _KINDS: Final = {
     "internal": trace.SpanKind.INTERNAL,
     "client": trace.SpanKind.CLIENT,
@@ -40,13 +52,20 @@ class OtlpTracer:
     def __init__(self, service: str, collector: str) -> None:
         provider = trace.get_tracer_provider()
         if not isinstance(provider, TracerProvider):
+            # Its own end would wait for a collector that is away as long as an export does.
             provider = TracerProvider(
-                resource=Resource({"service.name": service}).merge(OTELResourceDetector().detect())
+                resource=Resource({"service.name": service}).merge(OTELResourceDetector().detect()),
+                shutdown_on_exit=False,
             )
             exporter = OTLPSpanExporter(collector or None, insecure=collector.startswith("http://") or None)
             provider.add_span_processor(BatchSpanProcessor(exporter))
+            atexit.register(self.flush)
+            _report_failures_rarely()
         self._provider = provider
         self._tracer = provider.get_tracer("lakelog")
+        self._is_ending: Final = threading.Event()
+        self._sending: Final = threading.Thread(target=self._send_rest, name="rest of traces", daemon=True)
+        self._sending.start()
 
     @contextmanager
     def span(self, name: str, kind: Kind, parent: str, attributes: Attributes, *, may_begin: bool) -> Iterator[None]:
@@ -87,7 +106,36 @@ class OtlpTracer:
 
     def flush(self) -> None:
         """See `Tracer`."""
-        self._provider.force_flush(_FLUSH_MS)
+        self._is_ending.set()
+        self._sending.join(_FLUSH_S)
+
+    def _send_rest(self) -> None:
+        # SUBTLE: `force_flush` takes a time and does not keep it: it waits as long as its exports do. And while the
+        # interpreter ends, no thread can be started: so this one waits for the end.
+        self._is_ending.wait()
+        self._provider.force_flush()
+
+
+class _FailuresRarely(logging.Filter):
+    """Lets one record pass, and the next one after a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next_s = 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is logged."""
+        now_s = time.monotonic()
+        if now_s < self._next_s:
+            return False
+        self._next_s = now_s + _REPORT_EVERY_S
+        return True
+
+
+def _report_failures_rarely() -> None:
+    """A collector that is away is reported once, and again after ten minutes."""
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_FailuresRarely())
 
 
 def to_context(parent: str) -> Context | None:

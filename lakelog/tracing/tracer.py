@@ -50,5 +50,5 @@ class Tracer(Protocol):
         ...
 
     def flush(self) -> None:
-        """Sends what waits; blocks for some seconds at most."""
+        """Sends what waits, at the end of the process; blocks for two seconds at most."""
         ...

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from lakelog.clock import show_time
 from lakelog.format.commit.request import CommitResult
+from lakelog.format.jobs.work import MEMBERSHIP_LEASES
 from lakelog.format.tables.grant import GrantLevel
 from lakelog.rpc.v1 import grants_pb2, jobs_pb2, snapshots_pb2
 
@@ -68,6 +69,13 @@ def describe_result(result: CommitResult) -> dict[str, Any]:
     """The tables and snapshots of a commit. Pure and cheap: it runs for every commit."""
     shown = result.results[:_SHOWN_TABLES]
     return {"table": [each.table for each in shown], "snapshot": [each.snapshot_id for each in shown]}
+
+
+def is_counting(request: Message | SlicedRequest[Any] | None) -> bool:
+    """Whether a publisher counts others by this call, as it does every few seconds. Pure and cheap, as the next one."""
+    if not isinstance(request, jobs_pb2.AcquireLeaseRequest | jobs_pb2.ReleaseLeaseRequest):
+        return False
+    return request.name.startswith(MEMBERSHIP_LEASES)
 
 
 def describe_request(request: Message | SlicedRequest[Any]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ from lakelog.serving.edge.request_ids import find_request_id, find_traceparent
 from lakelog.tracing import spans
 from lakelog.tracing.request_ids import current
 
-from .audit import begin_line, describe_request, log
+from .audit import begin_line, describe_request, is_counting, log
 from .callers import ShowError, caller_lost, note_check, note_readable, note_recheck
 from .edge.admission import (
     HUGE_PLAN_BYTES,
@@ -411,7 +411,7 @@ class _Call:
             fields |= self._made
             if failure is not None:
                 fields["message"] = failure.message
-            is_routine = failure is None and self._method in _ROUTINE
+            is_routine = failure is None and (self._method in _ROUTINE or is_counting(self._request))
             (log.debug if is_routine else log.info)("mutation", **fields)
         else:
             log.debug("read", **fields)

@@ -25,6 +25,9 @@ class StreamProgress:
         self._metrics = metrics
         self._log = log
         self._name = stream.name
+        # Alerts see neither a stream that has never run nor its first failure in a metric that is not there yet.
+        metrics.running.labels(self._name).set(0)
+        metrics.failures.labels(self._name)
         self._seen_batch = -1
         self._report = PipelineReport(
             metastore,

@@ -8,6 +8,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from .publisher import Published, TablePublisher
 
+_MAX_GONE: Final = 100
+"""Tables without a publisher here whose counters stay, for Prometheus to see their last counts."""
+
 _BUCKETS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 
 
@@ -58,9 +61,12 @@ class PublisherMetrics:
             "size_bytes": counter("bytes", "Bytes of keys and values that were sent."),
         }
         self._seen: dict[str, Published] = {}
+        # The one that went first comes first.
+        self._gone: dict[str, None] = {}
 
     def show(self, table: str, publisher: TablePublisher) -> None:
         """Shows the progress of a table."""
+        self._gone.pop(table, None)
         self.published_snapshot.labels(table).set(publisher.position.snapshot_id)
         self.waiting_snapshots.labels(table).set(publisher.waiting_count)
         now, before = Published(**vars(publisher.published)), self._seen.get(table, Published())
@@ -73,7 +79,13 @@ class PublisherMetrics:
         self.failures.labels(table, reason).inc()
 
     def forget(self, table: str) -> None:
-        """Removes a table that another publisher publishes."""
+        """Removes a table that another publisher publishes; its counters, once many others have gone after it."""
         self._seen.pop(table, None)
         for gauge in (self.published_snapshot, self.waiting_snapshots):
             gauge.remove(table)
+        self._gone[table] = None
+        while len(self._gone) > _MAX_GONE:
+            oldest = next(iter(self._gone))
+            del self._gone[oldest]
+            for counter in (self.failures, *self._totals.values()):
+                counter.remove_by_labels({"table": oldest})

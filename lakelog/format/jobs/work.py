@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+MEMBERSHIP_LEASES: Final = "publisher-seat"
+"""How the names of leases begin by which publishers count each other. All the time they try and release free ones."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from structlog.testing import capture_logs
 
 from lakelog.errors import OutcomeUnknown
 from lakelog.format.compaction import deletion_vectors as deletion_vector_planning
@@ -104,8 +105,12 @@ def test_a_bucket_with_deletion_vectors_is_read_without_merging(
     table = make(catalog)
     write_some(table)
     states = [read(metastore, table, snapshot_id=number) for number in (1, 2, 3)]
-    (job,) = settle(metastore)
+    with capture_logs() as lines:
+        (job,) = settle(metastore)
     assert (job.state, job.scope) == (JobState.DONE, BUCKET)
+    built = [each for each in lines if each["event"] == "deletion vectors built"]
+    assert [(each["table"], each["files"]) for each in built] == [("shop.t", 2)]
+    assert built[0]["snapshot"] == max(table.snapshots()["id"].to_pylist())
     # 334 superseded by the second file; of the third's 200 deletes 67 take rows of the second, and all are deletes.
     assert job.outcome == "found 734 superseded rows, which 2 files now name"
     files = live(metastore, table)

@@ -277,9 +277,14 @@ def test_the_log_shows_mutations_and_no_secrets(
         client.drop_database("nowhere")
     # Each few seconds: it has no line, unless it is refused.
     assert client.renew_lease("held", 1, 1000) == 1000
+    # Publishers count each other by these.
+    client.acquire_lease("publisher-seat/1", "publisher", 1000)
+    client.release_lease("publisher-seat/1", 1)
+    client.acquire_lease("publisher/of-a-table", "publisher", 1000)
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
     mutations = [line for line in lines if line["event"] == "mutation"]
-    assert [line["method"] for line in mutations] == ["Commit", "DropDatabase"]
+    assert [line["method"] for line in mutations] == ["Commit", "DropDatabase", "AcquireLease"]
+    assert mutations[2]["name"] == "publisher/of-a-table"
     assert mutations[0]["writer"] == "nightly"
     assert mutations[0]["identifier"] == 7
     assert mutations[0]["tables"] == ["a" * 32]
@@ -300,6 +305,7 @@ def test_metrics_count_calls(start_server: Start, connect: Connect) -> None:
         text = urllib.request.urlopen(f"{url}/metrics", timeout=5).read().decode()
         assert 'lakelog_metastore_rpc_calls_total{method="Commit",outcome="OK"} 1.0' in text
         assert "lakelog_metastore_rpc_serving 1.0" in text
+        assert "_created" not in text, "docs/metrics.md lists every name"
         assert urllib.request.urlopen(f"{url}/healthz", timeout=5).read() == b"SERVING\n"
         server.lose_database()
         deadline = time.monotonic() + 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 import typing
 from collections.abc import Callable
@@ -13,9 +14,12 @@ from xml.etree import ElementTree
 from hypothesis import strategies as st
 
 from lakelog.pictures.svg.picture import Picture
+from lakelog.pictures.svg.words import measure
 
 SVG = "{http://www.w3.org/2000/svg}"
 ALLOWED = {"svg", "title", "desc", "text", "rect", "line", "circle", "polygon", "polyline"}
+_TIGHT, _GAP = 0.9, 3
+
 HOSTILE = (
     "</title><script>alert(1)</script>",
     "\"' onload=alert(1) x='",
@@ -72,6 +76,27 @@ def check_picture(picture: Picture) -> None:
     whole = ElementTree.fromstring(picture.to_svg())
     assert [each.tag for each in whole][:4] == [f"{SVG}title", f"{SVG}desc", f"{SVG}style", f"{SVG}rect"]
     assert picture.to_svg().encode("utf-8")
+
+
+def check_readable(picture: Picture) -> None:
+    """As `check_picture`, for figures as they occur: of any others texts may meet."""
+    check_picture(picture)
+    assert find_overlaps(picture) == []
+
+
+def find_overlaps(picture: Picture) -> list[str]:
+    """Texts that are written over each other, or over the edge. Widths are measured as the drawing does, a bit less."""
+    boxes = []
+    for each in ElementTree.fromstring(picture.to_svg(standalone=False)).iter("text"):
+        text, size = each.text or "", float(each.get("font-size", 12))
+        width = _TIGHT * measure(text, size, bold=each.get("font-weight") is not None)
+        x = float(each.get("x", 0)) - {"middle": width / 2, "end": width}.get(each.get("text-anchor", ""), 0)
+        boxes.append((x, float(each.get("y", 0)), width, size, text))
+    found = [f"{text!r} is cut" for x, _, width, _, text in boxes if x < -1 or x + width > picture.width + 1]
+    for (x, y, width, size, text), (x2, y2, width2, _, text2) in itertools.combinations(boxes, 2):
+        if abs(y - y2) < size * 0.7 and x < x2 + width2 + _GAP and x2 < x + width + _GAP:
+            found.append(f"{text!r} and {text2!r}")
+    return found
 
 
 def texts_of(picture: Picture) -> list[str]:

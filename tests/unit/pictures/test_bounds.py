@@ -24,7 +24,7 @@ from lakelog.pictures.history import MOST_SNAPSHOTS, History, load_history, meas
 from lakelog.pictures.levels import draw_levels
 from lakelog.pictures.timeline import Timeline, draw_timeline, to_commits
 from lakelog.sdk.tables.table import Table
-from tests.unit.pictures.drawn import check_picture, draw_both
+from tests.unit.pictures.drawn import check_readable, draw_both
 
 KEY = pa.field("id", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "1"})
 SCHEMA = TableSchema(0, pa.schema([KEY]), ("id",))
@@ -94,7 +94,7 @@ def test_of_many_snapshots_only_the_newest_are_requested() -> None:
 
     data = Timeline("shop.orders", to_commits(history.snapshots), history.earlier)
     for picture in draw_both(draw_timeline, data):
-        check_picture(picture)
+        check_readable(picture)
         assert "98,000 earlier snapshots not shown" in picture.description
         assert len(picture.to_svg()) < 60_000
 
@@ -108,7 +108,7 @@ def test_of_a_million_files_there_are_sums_alone() -> None:
     assert (files.files, files.small, files.more_groups) == (1_000_000, 1_000_000, 500)
     assert len(files.bins) <= 24
     for picture in draw_both(draw_levels, buckets):
-        check_picture(picture)
+        check_readable(picture)
         assert "Shown: the 24 with the most sorted runs." in picture.description
         assert len(picture.to_svg()) < 60_000
 
@@ -128,7 +128,7 @@ def test_a_bucket_with_many_runs_and_files_has_few_boxes() -> None:
         assert sum(box.bytes for box in run.boxes) == run.bytes
         assert all(0 <= box.start <= box.end <= 1 for box in run.boxes)
     for picture in draw_both(draw_levels, data):
-        check_picture(picture)
+        check_readable(picture)
         assert "and 2,979 older runs of level 0" in picture.to_svg()
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument, NotFound
+from lakelog.pictures import amplification
 from lakelog.pictures.amplification import draw_amplification, load_amplification
 from lakelog.pictures.bucket_runs import BucketRuns
 from lakelog.pictures.buckets import Buckets
@@ -20,7 +21,7 @@ from lakelog.pictures.path import draw_path, load_path
 from lakelog.pictures.timeline import draw_timeline, load_timeline
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
-from tests.unit.pictures.drawn import check_picture, draw_both, texts_of
+from tests.unit.pictures.drawn import check_readable, draw_both, texts_of
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("item", pa.string())])
 ALL = (
@@ -47,15 +48,18 @@ def orders(catalog: Catalog) -> Table:
 def test_a_table_without_snapshots_has_all_pictures(orders: Table) -> None:
     for load, draw in ALL:
         for picture in draw_both(draw, load(orders)):
-            check_picture(picture)
+            check_readable(picture)
 
 
 def test_a_table_with_one_file_has_all_pictures(orders: Table) -> None:
     upsert(orders, 1)
     for load, draw in ALL:
         for picture in draw_both(draw, load(orders)):
-            check_picture(picture)
-    assert load_files(orders).small == load_files(orders).files == 1
+            check_readable(picture)
+    assert (load_files(orders).files, load_files(orders).small) == (1, 0), "there is nothing to merge it with"
+    assert "None is small" in draw_files(load_files(orders)).description
+    upsert(orders, 2)
+    assert (load_files(orders).files, load_files(orders).small) == (2, 2)
 
 
 def test_each_run_of_a_bucket_is_a_row_the_newest_first(orders: Table, compact: Callable[[], None]) -> None:
@@ -100,6 +104,19 @@ def test_levels_show_an_earlier_state_one_bucket_or_all(catalog: Catalog) -> Non
         load_levels(table, {"dt": "z"}, 0)
     with pytest.raises(InvalidArgument, match="no partition column"):
         load_levels(table, {"nonsense": "z"})
+    plain = catalog.create_table("shop.plain", SCHEMA)
+    with pytest.raises(InvalidArgument, match=r"shop.plain has no partitions\.$"):
+        load_levels(plain, {"dt": "z"})
+
+
+def test_small_files_are_counted_in_each_bucket_of_a_partition(catalog: Catalog) -> None:
+    schema = pa.schema([pa.field("dt", pa.string(), nullable=False), *SCHEMA])
+    table = catalog.create_table("shop.days", schema, partition_by=["dt"])
+    for day in ("a", "a", "b"):
+        table.append(pa.table({"dt": [day], "id": [1], "item": ["x"]}, schema=schema))
+    data = load_files(table)
+    assert [(each.name, each.files, each.small) for each in data.groups] == [("dt=a", 2, 2), ("dt=b", 1, 0)]
+    assert (data.small, sum(each.small for each in data.bins)) == (2, 2)
 
 
 def test_files_are_counted_against_the_target(catalog: Catalog) -> None:
@@ -171,6 +188,23 @@ def test_amplification_is_what_was_written_to_the_store(
     assert by_compactions > 0
     assert (data.commit_bytes, data.compaction_bytes) == (by_commits, by_compactions)
     assert data.factor == pytest.approx(1 + by_compactions / by_commits)
+
+
+def test_too_many_earlier_files_make_the_figures_of_compactions_bounds(
+    orders: Table, compact: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upsert(orders, 1)
+    orders.compact(wait=False)
+    compact()
+    upsert(orders, 2)
+    assert "at most" not in draw_amplification(load_amplification(orders)).description
+    monkeypatch.setattr(amplification, "MOST_FILES", 0)
+    monkeypatch.setattr(amplification, "pick_newest", lambda history, _: history.snapshots[1:])
+    assert orders.snapshots()["kind"].to_pylist() == ["APPEND", "COMPACT", "APPEND"]
+    data = load_amplification(orders)
+    assert data.is_most
+    words = draw_amplification(data).description
+    assert words.count("at most") == 2, words
 
 
 def test_a_table_without_a_log_says_so(orders: Table) -> None:

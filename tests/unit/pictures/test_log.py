@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.pictures.freshness import draw_freshness, load_freshness
+from lakelog.pictures.freshness import CommitAge, Freshness, draw_freshness, load_freshness
 from lakelog.pictures.lag import draw_lag, load_lag
 from lakelog.pictures.path import draw_path, load_path
-from lakelog.pictures.timeline import load_timeline
+from lakelog.pictures.timeline import Commit, Timeline, draw_timeline, load_timeline
 from tests.support.log.log_world import World, rows
-from tests.unit.pictures.drawn import check_picture, draw_both, texts_of
+from tests.unit.pictures.drawn import check_readable, draw_both, texts_of
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_pending_commits_wait_since_their_commit(world: World) -> None:
     ]
     assert (data.waiting, data.oldest_ms) == (2, 1_500)
     for picture in draw_both(draw_freshness, data):
-        check_picture(picture)
+        check_readable(picture)
         assert {"transactional log (this table)", "waits 1.5 s", "in the log"} <= {*texts_of(picture)}
         assert "2 commits not published as a whole, for 1.5 s" in picture.description
 
@@ -69,3 +69,17 @@ def test_a_log_without_a_publisher_names_the_remedy(world: World) -> None:
     assert draw_freshness(load_freshness(table)).description.endswith(f"Problem: {remedy}")
     assert any(remedy in text for text in texts_of(draw_lag(load_lag(table), 1_200)))
     assert load_path(table).log.problem == remedy  # type: ignore[union-attr]
+
+
+def test_ages_of_commits_do_not_meet_the_present() -> None:
+    waiting = tuple(CommitAge(number, 5, 106_700_000_000 - number, "waiting") for number in (1, 2))
+    for picture in draw_both(draw_freshness, Freshness("shop.orders", "transactional", waiting, 2)):
+        check_readable(picture)
+
+
+@pytest.mark.parametrize("commits", [1, 2])
+def test_commits_of_one_moment_have_one_time(commits: int) -> None:
+    at_once = tuple(Commit(number, "APPEND", 1_700_000_000_000, 5) for number in range(commits))
+    for picture in draw_both(draw_timeline, Timeline("shop.orders", at_once)):
+        check_readable(picture)
+        assert texts_of(picture).count("22:13:20") == 1

@@ -246,6 +246,14 @@ def test_progress_is_counted_once_and_goes_on_over_restarts(metastore: InProcess
 
 
 @pytest.mark.usefixtures("kept_logs")
+def test_a_stream_that_has_not_run_shows_that_it_does_not_run(metastore: InProcessMetastore) -> None:
+    metrics = StreamMetrics()
+    StreamProgress(make(Source("shop.keyed"), Sink(TABLE, "shop.copy")), metastore, metrics, set_up_logging("error"))
+    for name in ("running", "failures_total"):
+        assert metrics.registry.get_sample_value(f"lakelog_reader_stream_{name}", {"stream": "s"}) == 0
+
+
+@pytest.mark.usefixtures("kept_logs")
 def test_progress_shows_each_batch_of_the_rows_that_a_stream_begins_with(metastore: InProcessMetastore) -> None:
     table_uuid = metastore.get_table(TableName("shop", "keyed")).table_uuid
     stream = make(Source("shop.keyed"), Sink(TABLE, "shop.rows"))

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import logging
+import threading
+from collections.abc import Callable, Iterator
+
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -9,6 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from lakelog.errors import InvalidArgument
+from lakelog.tracing import export
 from lakelog.tracing.export import OtlpTracer
 from lakelog.tracing.tracer import PastSpan
 
@@ -71,6 +77,52 @@ def test_a_span_that_is_over_keeps_its_times(tracer: OtlpTracer, sent: InMemoryS
     (span,) = sent.get_finished_spans()
     assert (span.start_time, span.end_time) == (1_000_500_000, 1_002_000_000)
     assert (to_parent(span), span.attributes) == (PARENT, {"snapshot": 7})
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[OtlpTracer, list[Callable[[], None]]]]:
+    """A tracer of a program without OpenTelemetry, and what will be called at the end of the program."""
+    at_end: list[Callable[[], None]] = []
+    monkeypatch.setattr(atexit, "register", at_end.append)
+    yield OtlpTracer("lakelog", "http://127.0.0.1:1"), at_end
+    for name in export._LOGGERS:
+        logger = logging.getLogger(name)
+        for each in [each for each in logger.filters if isinstance(each, export._FailuresRarely)]:
+            logger.removeFilter(each)
+
+
+def test_a_program_does_not_wait_for_a_collector_that_is_away(
+    own: tuple[OtlpTracer, list[Callable[[], None]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracer, at_end = own
+    began, answered = threading.Event(), threading.Event()
+
+    def send() -> None:
+        began.set()
+        answered.wait(60)
+
+    monkeypatch.setattr(tracer._provider, "force_flush", send)
+    monkeypatch.setattr(export, "_FLUSH_S", 0.1)
+    assert at_end == [tracer.flush], "the end of OpenTelemetry's own provider waits for half a minute"
+    tracer.flush()
+    assert began.wait(10)
+    assert not answered.is_set()
+    answered.set()
+
+
+def test_what_waits_is_sent_at_the_end(tracer: OtlpTracer, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(tracer._provider, "force_flush", lambda: calls.append("sent"))
+    tracer.flush()
+    assert calls == ["sent"]
+
+
+def test_a_collector_that_is_away_is_reported_once(
+    own: tuple[OtlpTracer, list[Callable[[], None]]], caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        logging.getLogger("opentelemetry.exporter.otlp.proto.grpc.exporter").error("Failed to export traces to a:1")
+    assert [record.message for record in caplog.records] == ["Failed to export traces to a:1"]
 
 
 def to_parent(span: ReadableSpan) -> str:

@@ -14,6 +14,7 @@ from typing import Final
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import Fenced, LakelogError
+from lakelog.format.jobs.work import MEMBERSHIP_LEASES
 from lakelog.format.tables.table import TableName
 
 _FREE_IN_A_ROW: Final = 2
@@ -103,9 +104,9 @@ class PublisherMembership:
 def _name_row(tables: Collection[TableName]) -> str:
     """The common name of the leases of all that publish the same tables. Pure."""
     if not tables:
-        return "publisher-seat"
+        return MEMBERSHIP_LEASES
     # The names may be longer than a lease's name may be.
-    return f"publisher-seat/{hashlib.sha256(','.join(sorted(map(str, tables))).encode()).hexdigest()[:32]}"
+    return f"{MEMBERSHIP_LEASES}/{hashlib.sha256(','.join(sorted(map(str, tables))).encode()).hexdigest()[:32]}"
 
 
 def fair_share(tables: int, publishers: int) -> int:
