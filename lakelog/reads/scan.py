@@ -15,7 +15,7 @@ from lakelog.format.commit.request import TableGuard
 from lakelog.format.tables.plan import Plan
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.frames import to_pandas, to_polars
-from lakelog.html_table import show_first
+from lakelog.frames.html_table import show_first
 from lakelog.options.values import TableOptions
 from lakelog.progress.tracking import track
 from lakelog.progress.work import Work

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakelog.annotations import Condition, OptionValue, Parameters, TimeLike
 from lakelog.context import Context
 from lakelog.format.tables.table import TableInfo
-from lakelog.html_table import FIRST_ROWS, show_first
+from lakelog.frames.html_table import FIRST_ROWS, show_first
 from lakelog.reads.reading import resolve_state
 from lakelog.sdk.conditions import to_condition
 from lakelog.system_tables.registry import SystemName

@@ -18,7 +18,7 @@ from lakelog.format.tables.plan import AtSnapshot
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.schema import TableSchema
 from lakelog.frames import to_pandas, to_polars
-from lakelog.html_table import show_first
+from lakelog.frames.html_table import show_first
 from lakelog.options.declared.reads_and_writes import INCREMENTAL_BETWEEN
 from lakelog.options.values import ScanOptions
 from lakelog.reads.reading import check_names, resolve_state

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from lakelog.html_table import to_html
+from lakelog.frames.html_table import to_html
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

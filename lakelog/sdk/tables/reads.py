@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakelog.annotations import Condition, OptionValue, Parameters, TimeLike
-from lakelog.html_table import FIRST_ROWS, show_first
+from lakelog.frames.html_table import FIRST_ROWS, show_first
 from lakelog.reads.scan import Scan, check_limit
 from lakelog.reads.scan_planning import plan_scan
 from lakelog.sdk.conditions import to_condition
