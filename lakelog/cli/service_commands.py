@@ -6,6 +6,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from lakelog.cli.input.names import CompletedText
+from lakelog.cli.invocation import Invocation
 from lakelog.cli.services import SERVICES, become
 
 
@@ -17,15 +18,24 @@ class _Words(CompletedText):
         return [] if ctx.params.get("arguments") else super().shell_complete(ctx, param, incomplete)
 
 
+def _list_given(context: click.Context | None) -> list[str]:
+    """The options that stand before the name of the service."""
+    if context is None:
+        return []
+    names = [parameter.name or "" for parameter in context.command.params]
+    return [name for name in names if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE]
+
+
 def make_service_command(service: str) -> click.Command:
     """Makes the command of a service, which takes all arguments of the service."""
 
     @click.pass_context
     def run(context: click.Context, arguments: tuple[str, ...]) -> None:
-        if context.parent is not None and any(
-            context.parent.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
-            for parameter in context.parent.command.params
-        ):
+        given = _list_given(context.parent)
+        if service != "metastore" and given == ["_target"] and arguments:
+            # All others have this option, too, after their own command.
+            arguments = (arguments[0], "--target", context.ensure_object(Invocation).target, *arguments[1:])
+        elif given:
             raise click.UsageError(f"The options of a service follow its name: lakelog {service} ... --help.", context)
         become(service, arguments)
 

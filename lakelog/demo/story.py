@@ -271,7 +271,7 @@ class Story:
         for table in (weather, flights):
             kinds = [each["kind"] for each in table.snapshots().to_pylist()]
             done = kinds.count("COMPACT")
-            self._say(f"{table.name}: {len(kinds) - done} commits, and by itself {done} compactions of them")
+            self._say(f"{table.name}: {len(kinds) - done} commits; compactions that nothing asked for: {done}")
         before = totals_of(flights.scan().to_arrow())
         self._say(f"before: {_describe_files(flights)}")
         for each in flights.compact(full=True, timeout=_STALL_S).buckets:

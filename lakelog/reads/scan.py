@@ -15,6 +15,7 @@ from lakelog.format.commit.request import TableGuard
 from lakelog.format.tables.plan import Plan
 from lakelog.format.tables.snapshot import Snapshot
 from lakelog.frames import to_pandas, to_polars
+from lakelog.frames.html_table import show_first
 from lakelog.options.values import TableOptions
 from lakelog.progress.tracking import track
 from lakelog.progress.work import Work
@@ -230,6 +231,10 @@ class Scan:
         """The rows as an Arrow stream, so that a scan can be passed to any consumer of one, including a write."""
         reader = pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
         return reader.__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        """The first rows, for notebooks; never fails."""
+        return show_first(lambda: self, repr(self))
 
 
 def check_limit(limit: int | None, name: str = "limit") -> None:

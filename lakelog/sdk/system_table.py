@@ -10,6 +10,7 @@ import pyarrow as pa
 from lakelog.annotations import Condition, OptionValue, Parameters, TimeLike
 from lakelog.context import Context
 from lakelog.format.tables.table import TableInfo
+from lakelog.frames.html_table import FIRST_ROWS, show_first
 from lakelog.reads.reading import resolve_state
 from lakelog.sdk.conditions import to_condition
 from lakelog.system_tables.registry import SystemName
@@ -117,6 +118,10 @@ class SystemTable:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
         """All rows as an Arrow stream."""
         return self.scan().__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        """The first rows, for notebooks; never fails."""
+        return show_first(lambda: self.scan(limit=FIRST_ROWS), repr(self))
 
     def _load(self) -> TableInfo | None:
         return None if self._find is None else self._find()

@@ -16,9 +16,9 @@ from lakelog.format.filter.parameters import bind_parameters
 from lakelog.format.types.defaults import write_default
 from lakelog.format.types.schema import TableSchema, assign_field_ids
 from lakelog.frames import to_pandas, to_polars
+from lakelog.frames.html_table import to_html
 from lakelog.options.declared.reads_and_writes import DYNAMIC_PARTITION_OVERWRITE
 from lakelog.sdk.grants import Grants
-from lakelog.sdk.html_table import to_html
 from lakelog.sql.alter_columns import resolve_defaults
 from lakelog.sql.create_as import create_table_as
 from lakelog.sql.create_table import to_create_sql

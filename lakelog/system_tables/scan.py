@@ -18,6 +18,7 @@ from lakelog.format.tables.plan import AtSnapshot
 from lakelog.format.tables.table import TableInfo
 from lakelog.format.types.schema import TableSchema
 from lakelog.frames import to_pandas, to_polars
+from lakelog.frames.html_table import show_first
 from lakelog.options.declared.reads_and_writes import INCREMENTAL_BETWEEN
 from lakelog.options.values import ScanOptions
 from lakelog.reads.reading import check_names, resolve_state
@@ -101,6 +102,10 @@ class SystemScan:
         """The rows as an Arrow stream, so that any consumer of one takes them, also a write."""
         reader = pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
         return reader.__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        """The first rows, for notebooks; never fails."""
+        return show_first(lambda: self, repr(self))
 
 
 @dataclass(frozen=True)

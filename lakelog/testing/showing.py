@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from lakelog.sdk.html_table import to_html
+from lakelog.frames.html_table import to_html
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ def _read_first(rows: object) -> pa.Table:
 
 def _to_text(table: pa.Table) -> str:
     """Columns side by side, numbers to the right."""
-    texts = [[_to_cell(value) for value in column.to_pylist()] for column in table.columns]
+    texts = [[_to_cell(value) for value in column.to_pylist(maps_as_pydicts="lossy")] for column in table.columns]
     titles = [_to_cell(name) for name in table.schema.names]
     widths = [max(map(len, [title, *column])) for title, column in zip(titles, texts, strict=True)]
     lines = []

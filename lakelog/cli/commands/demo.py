@@ -55,9 +55,10 @@ def demo(invocation: Invocation, data: Path, kafka: bool) -> ExitCode:
     finally:
         stack.stop()
     console.print(f"[bold green]All equal.[/] {time.monotonic() - began_s:.0f} s in all.\n")
+    with_kafka = " --kafka" if kafka else ""
     console.print(
         "What to try next:\n"
-        f"  lakelog up --data {data}          serves the demo's tables and the console again;\n"
+        f"  lakelog up --data {data}{with_kafka}          serves the demo's tables and the console again;\n"
         "  then, in another terminal,\n"
         "  lakelog snapshots nyc.flights\n"
         "  lakelog scan nyc.flights --filter \"carrier = 'HA' AND arr_delay > 60\"\n"

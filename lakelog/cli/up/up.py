@@ -47,6 +47,13 @@ _WAITING_CODES: Final = {
     8: "its table or the folder of its source does not exist. Make it, and the pipeline begins.",
 }
 """Exit codes of the writer after which another start helps once someone has done something."""
+FIRST_COMMANDS: Final = (
+    "database create shop",
+    'table create shop.orders --primary-key id --schema "id BIGINT NOT NULL, item STRING, price DECIMAL(10, 2)"',
+    "sql -e \"INSERT INTO shop.orders VALUES (1, 'tea', 3.50), (2, 'cup', 8.00)\"",
+    "scan shop.orders",
+)
+"""What to try first. The table is the one of README.md, so that its lines go on from here."""
 _CHECK_WITHIN_S: Final = 60.0
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 """The beginning of a URI, also one with a slash too few: s3:/bucket is no folder that anyone means."""
@@ -400,10 +407,8 @@ class _Events:
             *(f"  Pipeline   {file}" for file in facts["pipelines"]),
             "",
             "Try in another terminal:",
-            f"  lakelog {where}database create shop",
-            f'  lakelog {where}table create shop.orders --schema "id BIGINT NOT NULL, item STRING" --primary-key id',
-            f"  lakelog {where}sql -e \"INSERT INTO shop.orders VALUES (1, 'tea'), (2, 'cup')\"",
-            f"  lakelog {where}scan shop.orders",
+            *(f"  lakelog {where}{command}" for command in FIRST_COMMANDS),
+            "In a clone the command is ./run lakelog instead of lakelog.",
             "",
             "Ctrl-C stops everything; the data stays.",
         ]

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lakelog.annotations import Condition, OptionValue, Parameters, TimeLike
-from lakelog.errors import LakelogError
+from lakelog.frames.html_table import FIRST_ROWS, show_first
 from lakelog.reads.scan import Scan, check_limit
 from lakelog.reads.scan_planning import plan_scan
 from lakelog.sdk.conditions import to_condition
-from lakelog.sdk.html_table import describe_error, to_html
 from lakelog.sdk.tables.handle import TableHandle
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_SHOWN_ROWS: Final = 10
 
 
 class TableReads(TableHandle):
@@ -130,7 +127,4 @@ class TableReads(TableHandle):
 
     def _repr_html_(self) -> str:
         """The first rows, for notebooks; never fails."""
-        try:
-            return to_html(self.head(_SHOWN_ROWS), repr(self), is_all=False)
-        except LakelogError as error:
-            return describe_error(repr(self), error)
+        return show_first(lambda: self.scan(limit=FIRST_ROWS), repr(self))

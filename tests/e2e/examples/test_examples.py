@@ -16,7 +16,7 @@ from tests.support.repository import ROOT
 pytestmark = pytest.mark.e2e
 
 SCRIPTS = {
-    "change_data_capture": 'u   {"id": 1, "name": "Ada", "city": "London"}',
+    "change_data_capture": "✓ the new customer has a value in it",
     "dashboard": "✓ the dashboard's revenue is the same",
 }
 NOTEBOOKS = {

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
+import lakelog
+from lakelog.cli.up.up import FIRST_COMMANDS
 from lakelog.testing import EmbeddedStack
 
 _ROOT = Path(__file__).parents[3]
@@ -44,19 +45,39 @@ def test_ten_lines_of_sdk(stack: EmbeddedStack) -> None:
     assert [line.split(" ", 1)[0] for line in printed.splitlines()[2:]] == ["1", "2"]
 
 
-def test_quick_start(stack: EmbeddedStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAKELOG_TARGET", stack.target)
+def run_command(command: str, stack: EmbeddedStack) -> str:
+    """What a command line prints."""
+    words = shlex.split(command)
+    assert words[0] == "lakelog"
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        cwd=_ROOT,
+        env={**os.environ, "LAKELOG_TARGET": stack.target},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, (command, done.stderr)
+    return done.stdout
+
+
+def test_ten_lines_of_sdk_after_what_up_says_to_try(stack: EmbeddedStack) -> None:
+    """A newcomer does both, in this order."""
+    with lakelog.connect(stack.target) as catalog:
+        catalog.drop_database("shop", if_exists=True, cascade=True)
+    printed = [run_command(f"lakelog {command}", stack) for command in FIRST_COMMANDS]
+    assert "cup" in printed[-1]
+    printed_then = run_python(take_block("README.md", "## Ten lines of SDK", "python"), stack)
+    assert re.match(r" +id item price\n0 +1 +tea +3\.50 2\n", printed_then)
+    with lakelog.connect(stack.target) as catalog:
+        catalog.drop_database("shop", cascade=True)
+
+
+def test_quick_start(stack: EmbeddedStack) -> None:
     commands = take_block("docs/quickstart.md", "In another terminal").splitlines()
     assert len(commands) == 5
-    reported = []
-    for command in commands:
-        words = shlex.split(command)
-        assert words[0] == "lakelog"
-        done = subprocess.run(
-            [sys.executable, "-m", *words], cwd=_ROOT, capture_output=True, text=True, timeout=60, check=False
-        )
-        assert done.returncode == 0, (command, done.stderr)
-        reported.append(done.stdout)
+    reported = [run_command(command, stack) for command in commands]
     assert "tea" in reported[3]
     assert "cup" in reported[3]
     printed = run_python(take_block("docs/quickstart.md", "From Python:", "python"), stack)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lakelog.cli import app
 from lakelog.cli.services import become
 
 
@@ -61,10 +62,29 @@ def test_no_service_begins_without_a_command(arguments: tuple[str, ...], message
     assert message in done.stderr
 
 
-def test_options_of_the_command_are_none_of_a_service() -> None:
-    done = run("--target", "other:1", "compactor", "run")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--token", "a", "compactor", "run"),
+        ("--target", "other:1", "--tls", "compactor", "run"),
+        ("--target", "other:1", "metastore", "serve"),
+    ],
+)
+def test_options_of_the_command_are_none_of_a_service(arguments: tuple[str, ...]) -> None:
+    done = run(*arguments)
     assert done.returncode == 2
-    assert "The options of a service follow its name: lakelog compactor ... --help" in done.stderr
+    assert f"The options of a service follow its name: lakelog {arguments[-2]} ... --help" in done.stderr
+
+
+def test_a_target_before_the_name_of_a_service_is_its_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    became: list[tuple[str, tuple[str, ...]]] = []
+    monkeypatch.setattr("lakelog.cli.service_commands.become", lambda *words: became.append(words))
+    for arguments in (["-t", "a:1", "pipeline", "run", "f.yaml"], ["--target", "a:1", "publisher", "run"]):
+        app.run(arguments)
+    assert became == [
+        ("pipeline", ("run", "--target", "a:1", "f.yaml")),
+        ("publisher", ("run", "--target", "a:1")),
+    ]
 
 
 def test_a_service_is_the_one_of_this_installation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,12 @@ def test_each_guarantee_is_shown_by_a_test() -> None:
     assert [row for row in rows if "`tests/" not in row.rsplit("|", 2)[1]] == []
 
 
+def test_the_first_page_leads_to_what_one_sees() -> None:
+    first = (_ROOT / "docs/index.md").read_text()
+    for page in ("console", "pictures", "doctor", "command-line", "metrics", "examples"):
+        assert f"({page}.md)" in first
+
+
 def measured(workload: str, figure: str) -> list[str]:
     """The cells of a figure in bench/README.md: ours, the reference's, the ratio."""
     found = re.search(rf"^\| {re.escape(workload)} \| {re.escape(figure)} \|(.*)\|$", _MEASURED, re.MULTILINE)

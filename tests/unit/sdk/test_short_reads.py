@@ -116,6 +116,28 @@ def test_notebooks_show_values_as_text_and_not_too_many(catalog: Catalog) -> Non
     assert "<table>" not in gone
 
 
+def test_notebooks_show_scans_and_system_tables(catalog: Catalog) -> None:
+    table = _make(catalog)
+    table.append(_rows(0, 25, "<script>"), properties={"version": "1.9"})
+    for shown in (
+        table.scan()._repr_html_(),
+        table.changes(after=0)._repr_html_(),
+        table.system_table("changelog")._repr_html_(),
+        table.system_table("changelog").scan()._repr_html_(),
+    ):
+        assert shown.count("<tr>") == 11
+        assert "10 rows shown" in shown
+        assert "&lt;script&gt;" in shown
+        assert "<script>" not in shown
+    scan = table.scan(limit=30)
+    assert "scan of shop.t at snapshot 1" in scan._repr_html_()
+    assert scan.count() == 25
+    # A map, as people write it.
+    assert "{&#x27;version&#x27;: &#x27;1.9&#x27;}" in table.system_table("snapshots")._repr_html_()
+    catalog.drop_table("shop.t")
+    assert "was dropped" in table.system_table("files")._repr_html_()
+
+
 def test_results_of_sql_become_data_frames_as_scans_do(catalog: Catalog) -> None:
     _make(catalog).append(_rows(0, 2))
     result = catalog.sql("SELECT id, name FROM shop.t ORDER BY id")

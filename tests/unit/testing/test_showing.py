@@ -25,6 +25,11 @@ def test_other_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "  a\n  x\n  a\n  y\n  a\n"
 
 
+def test_maps_as_people_write_them(capsys: pytest.CaptureFixture[str]) -> None:
+    show(pa.table({"properties": pa.array([[("version", "1.9")], []], pa.map_(pa.string(), pa.string()))}))
+    assert capsys.readouterr().out == "  properties\n  {'version': '1.9'}\n  {}\n"
+
+
 def test_only_the_first_rows(capsys: pytest.CaptureFixture[str]) -> None:
     read = []
 

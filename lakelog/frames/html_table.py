@@ -1,17 +1,60 @@
-"""Rows as HTML for notebooks: escaped, and only as many as a person reads. Pure."""
+"""Rows as HTML for notebooks: escaped, and only as many as a person reads."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from typing import Final, Protocol, cast
 
 import pyarrow as pa
+
+from lakelog.errors import LakelogError
 
 MAX_ROWS: Final = 20
 MAX_COLUMNS: Final = 30
 MAX_CHARACTERS: Final = 200
 """Length of one value; longer values are cut."""
+
+FIRST_ROWS: Final = 10
+"""Rows of a read, which a notebook may begin only to show it."""
+
+
+class _Readable(Protocol):
+    """A read that is planned."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the result."""
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Reads the rows batch by batch; a generator."""
+
+
+def show_first(plan: Callable[[], _Readable], title: str) -> str:
+    """Returns a title and the first rows of a read, or the reason why there are none.
+
+    Args:
+        plan: Plans the read.
+        title: Text above the table.
+    """
+    try:
+        return to_html(_read_first(plan()), title, is_all=False)
+    except LakelogError as error:
+        return _describe_error(title, error)
+
+
+def _read_first(read: _Readable) -> pa.Table:
+    found: list[pa.RecordBatch] = []
+    left = FIRST_ROWS
+    # Closed here, so that a snapshot that is leased for the read is released at once.
+    with closing(cast(Generator[pa.RecordBatch, None, None], read.to_batches())) as batches:
+        for batch in batches:
+            found.append(batch.slice(0, left))
+            left -= found[-1].num_rows
+            if left == 0:
+                break
+    return pa.Table.from_batches(found, read.schema)
 
 
 def to_html(rows: pa.Table, title: str, *, is_all: bool = True) -> str:
@@ -41,7 +84,7 @@ def to_html(rows: pa.Table, title: str, *, is_all: bool = True) -> str:
     )
 
 
-def describe_error(title: str, error: BaseException) -> str:
+def _describe_error(title: str, error: BaseException) -> str:
     """Returns a title and the reason why there are no rows."""
     return f"<div><p><code>{_escape(title, 1000)}</code></p><p>{_escape(str(error), 1000)}</p></div>"
 
@@ -58,7 +101,7 @@ def _to_texts(column: pa.ChunkedArray) -> list[str]:
     texts = []
     for value in column:
         try:
-            texts.append("NULL" if not value.is_valid else str(value.as_py()))
+            texts.append("NULL" if not value.is_valid else str(value.as_py(maps_as_pydicts="lossy")))
         except (ValueError, OverflowError):
             # Dates and times that Python cannot represent.
             texts.append(str(value))
