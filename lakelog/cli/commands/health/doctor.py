@@ -16,6 +16,7 @@ from lakelog.cli.failures import ExitCode
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.output.layout import Cell
 from lakelog.cli.output.text import clean_text, plural
+from lakelog.client.connection.target import parse_target
 from lakelog.privacy.redaction import blot_out, remember_secrets
 
 STYLES: Final = {
@@ -73,6 +74,8 @@ def doctor(
 
     The exit code is 1 if a check has failed.
     """
+    # Wrong usage, and not a fault of each check.
+    parse_target(invocation.address)
     situation = Situation(
         invocation, os.environ, data, database_url=database_url or None, kafka=kafka, warehouse=warehouse
     )
