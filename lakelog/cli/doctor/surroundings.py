@@ -50,7 +50,7 @@ def check_postgres(situation: Situation) -> Finding:
                 command, env=environment, capture_output=True, text=True, timeout=_WITHIN_S, check=False
             )
         except subprocess.TimeoutExpired:
-            return fail(f"The database did not answer within {_WITHIN_S:g} s.", remedy)
+            return fail(f"The database, or this machine, took longer than {_WITHIN_S:g} s.", remedy)
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         return fail(blot_out(cut(lines[-1])), remedy)

@@ -371,7 +371,7 @@ class _Events:
         now_ms = time.time_ns() // 1_000_000
         with suppress(BrokenPipeError):
             # The reader of our events may be gone; the components must go on, and stop in order later.
-            if self._printer.is_json:
+            if self._printer.for_programs:
                 record = {"time": format_time(now_ms), "event": event, "message": message, **more}
                 self._printer.element(record, ("time", "event", "message"))
             else:
@@ -380,7 +380,7 @@ class _Events:
     def ready(self, facts: dict[str, Any], seconds: float) -> None:
         """Prints that everything runs, the addresses, and what to try."""
         self.report("ready", f"lakelog {lakelog.__version__} runs, after {seconds:.1f} s.", **facts)
-        if self._printer.is_json:
+        if self._printer.for_programs:
             return
         target, is_s3 = facts["target"], facts["warehouse"].startswith("s3:")
         where = "" if facts["target"].endswith(f":{DEFAULT_PORT}") else f"-t {target} "

@@ -81,7 +81,7 @@ def doctor(
     )
     results = examine(situation, only)
     failed = [each for each in results if each.finding.verdict is Verdict.FAILED]
-    if invocation.printer.is_json:
+    if invocation.printer.for_programs:
         invocation.printer.document({"ok": not failed, "checks": [describe_result(each) for each in results]})
     else:
         invocation.printer.cells([line for each in results for line in _to_lines(each, details)])
