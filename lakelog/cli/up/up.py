@@ -52,6 +52,12 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 """The beginning of a URI, also one with a slash too few: s3:/bucket is no folder that anyone means."""
 
 
+_METRICS: Final = {
+    f"LAKELOG_{service}_METRICS_PORT": "0" for service in ("COMPACTOR", "CONSOLE", "PUBLISHER", "READER", "WRITER")
+}
+"""Each service has its metrics and its health at a free port of this machine, where `lakelog doctor` asks for them."""
+
+
 @click.command(
     cls=LakelogCommand, connects=False, example=("lakelog up --data ./lakelog-data --pipelines ./pipelines",)
 )
@@ -208,7 +214,7 @@ def up(
             kafka=kafka_choice.port is not None,
             kafka_port=kafka_choice.port,
             kafka_bootstrap_servers=kafka_choice.servers,
-            environment=os.environ | {name: value for name, value in s3.items() if value},
+            environment={**_METRICS, **os.environ, **{name: value for name, value in s3.items() if value}},
             warehouse=warehouse,
         )
         is_ready = False
