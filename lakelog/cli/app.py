@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ import lakelog
 from lakelog.cli.failures import ExitCode, describe_error, exit_code_of
 from lakelog.cli.interrupts import silent_interrupts
 from lakelog.cli.invocation import Invocation, LakelogGroup, shared_options
+from lakelog.cli.output.output_format import OutputFormat
 from lakelog.cli.service_commands import make_service_command
 from lakelog.cli.services import SERVICES
 from lakelog.errors import InternalError, InvalidArgument, LakelogError
@@ -161,6 +162,8 @@ def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:
         click.echo(error.format_message())
         return ExitCode.FINE
     except click.UsageError as error:
+        # Where words make no sense, click stops before it has read the format.
+        invocation.output = _find_output(arguments, os.environ) or invocation.output
         return _report_usage(invocation, error)
     except click.ClickException as error:
         _report_error(invocation, LakelogError(error.format_message()))
@@ -186,6 +189,19 @@ def run(arguments: Sequence[str], invocation: Invocation | None = None) -> int:
         )
         return ExitCode.FAILED
     return result if isinstance(result, int) else ExitCode.FINE
+
+
+def _find_output(arguments: Sequence[str], environment: Mapping[str, str]) -> OutputFormat | None:
+    """The format that a command line, or else the environment, names anywhere; None: none. Pure."""
+    found = [environment.get("LAKELOG_OUTPUT", "")]
+    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
+        if word in ("-o", "--output"):
+            found.append(after)
+        elif word.startswith(("--output=", "-o")):
+            found.append(word.removeprefix("--output=").removeprefix("-o"))
+    # The last one counts, as for click; a word that is no format is another mistake, or the file of another `-o`.
+    formats = [OutputFormat(each) for each in found if each in {one.value for one in OutputFormat}]
+    return formats[-1] if formats else None
 
 
 def _report_error(invocation: Invocation, error: LakelogError) -> None:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import NoReturn
+from typing import Final, NoReturn
 
 _INTERRUPTED = 130
 """`lakelog.cli.failures.ExitCode.INTERRUPTED`, which cannot be imported before Ctrl-C is handled."""
@@ -37,13 +37,21 @@ def _leave(_signal: int, _frame: object) -> NoReturn:
     os._exit(_INTERRUPTED)
 
 
+_left_threads: Final = threading.Event()
+
+
+def leave_threads() -> None:
+    """Lets the end of this process wait for no thread: one hangs, in a library that waits for it at the end."""
+    _left_threads.set()
+
+
 def leave(code: int) -> NoReturn:
     """Ends the process with this code.
 
     If calls of a store have no answer yet, nothing waits for them: pyarrow would, at the end of Python, for minutes.
     """
     calls = sys.modules.get("lakelog.storage.objects.calls")
-    if calls is not None and calls.CALLS.left:
+    if _left_threads.is_set() or (calls is not None and calls.CALLS.left):
         with suppress(OSError, ValueError):
             sys.stdout.flush()
         with suppress(OSError, ValueError):

@@ -75,7 +75,7 @@ def _version_of(home: Path, refused: list[str], where: str) -> int | None:
         return None
     text = ""
     with suppress(OSError):
-        text = (home / "release").read_text()
+        text = (home / "release").read_text(errors="replace")
     found = re.search(r'^JAVA_VERSION="([^"]+)"', text, re.MULTILINE)
     version = _major(found.group(1)) if found else _major(_request(home / "bin" / "java").get("java.version", ""))
     if version < OLDEST_VERSION:
@@ -113,8 +113,9 @@ def _request(java: Path) -> dict[str, str]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return {}
-    pairs = (line.strip().split(" = ", 1) for line in done.stderr.splitlines() if " = " in line)
-    return dict(pairs) if done.returncode == 0 else {}
+    # A property may be empty.
+    pairs = (line.partition(" = ") for line in done.stderr.splitlines() if " = " in line)
+    return {name.strip(): value.strip() for name, _, value in pairs} if done.returncode == 0 else {}
 
 
 def _packaged_home() -> Path | None:

@@ -32,7 +32,7 @@ def find_in_services(services: Sequence[Service], now_ms: int) -> list[Problem]:
 
 
 def _of_service(service: Service, now_ms: int) -> Problem:
-    work = f" It worked at {', '.join(service.work)}." if service.work else ""
+    work = f" Its last work: {', '.join(service.work)}." if service.work else ""
     who = f"{service.kind} {service.pid} on {service.host}"
     if service.liveness is Liveness.SILENT:
         summary = f"The {who} has missed several reports: it is frozen, overloaded or cut off.{work}"

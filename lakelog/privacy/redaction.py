@@ -32,7 +32,7 @@ _LOGIN: Final = re.compile(r"((?:^|[\s'\"(=,/])[^\s/:@'\"(=,]*):[^\s/@'\"]+@")
 _BEARER: Final = re.compile(r"(?i)\b(bearer\s+)[^\s'\",;)\\]+")
 
 _ASSIGNED: Final = re.compile(
-    r"(?i)\b((?:password|passwd|secret_?(?:access_?)?key|session_?token)\\?['\"]?\s*[=:]\s*\\?['\"]?)[^\s'\",;&\\]+"
+    r"(?i)\b((?:password|passwd|secret_?(?:access_?)?key|session_?token)\\?['\"]?\s*[=:]\s*(?:b(?=['\"]))?\\?['\"]?)[^\s'\",;&\\]+"
 )
 
 _known: set[str] = set()
@@ -59,6 +59,11 @@ def remember_secrets(environment: Mapping[str, str]) -> None:
     password = _find_password(environment.get(_DATABASE, ""))
     remember_secret(password)
     remember_secret(unquote(password))
+
+
+def list_known_secrets() -> list[str]:
+    """The secrets that this process knows, in the forms in which they are searched."""
+    return list(_known)
 
 
 def blot_out(text: str) -> str:

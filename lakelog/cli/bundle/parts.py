@@ -75,7 +75,9 @@ def describe_checks(results: list[Result]) -> dict[str, Any]:
 
 
 def describe_status(situation: Situation) -> dict[str, Any]:
-    """What `lakelog status` shows."""
+    """What `lakelog status` shows; raises at once if it would wait for a database that does not answer."""
+    if situation.serving.is_serving:
+        _ = situation.catalog
     return load_status(situation.invocation).record
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import tarfile
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -69,26 +70,38 @@ def write_bundle(path: Path, situation: Situation) -> Manifest:
         LakelogError: It cannot be written.
     """
     if path.exists():
-        raise AlreadyExists(f"{path} exists already: choose another file by -o, or remove it.")
+        raise _exists(path)
     remember_all(situation)
     manifest = Manifest()
-    unfinished = path.with_name(f"{path.name}.unfinished")
     try:
-        unfinished.unlink(missing_ok=True)
-        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as out, tarfile.open(fileobj=out, mode="w:gz") as tar:
-            for name, about, text in _list_files(situation, manifest):
-                _add(tar, name, text)
-                manifest.files.append({"name": name, "bytes": len(text.encode()), "about": about})
-            _add(tar, "manifest.json", _to_json(manifest.describe()))
-        unfinished.replace(path)
+        # A name of its own: two commands may make bundles at once.
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".unfinished", dir=path.parent)
     except OSError as error:
-        raise LakelogError(f"{path} cannot be written: {error.strerror}. Choose another file by -o.") from error
+        raise _cannot_write(path, error) from error
+    try:
+        with os.fdopen(handle, "wb") as out, tarfile.open(fileobj=out, mode="w:gz") as tar:
+            for member, about, text in _list_files(situation, manifest):
+                _add(tar, member, text)
+                manifest.files.append({"name": member, "bytes": len(text.encode()), "about": about})
+            _add(tar, "manifest.json", _to_json(manifest.describe()))
+        # Unlike a rename it replaces nothing.
+        os.link(name, path)
+    except FileExistsError as error:
+        raise _exists(path) from error
+    except OSError as error:
+        raise _cannot_write(path, error) from error
     finally:
-        # Also after Ctrl-C.
         with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
+            os.unlink(name)
     return manifest
+
+
+def _exists(path: Path) -> AlreadyExists:
+    return AlreadyExists(f"{path} exists already: choose another file by -o, or remove it.")
+
+
+def _cannot_write(path: Path, error: OSError) -> LakelogError:
+    return LakelogError(f"{path} cannot be written: {error.strerror}. Choose another file by -o.")
 
 
 def remember_all(situation: Situation) -> None:

@@ -38,7 +38,7 @@ def completion(invocation: Invocation, shell: str) -> None:
     assert made is not None
     script = made(click.Command("lakelog"), {}, "lakelog", shells.VARIABLE).source()
     printer = invocation.printer
-    if printer.is_json:
+    if printer.for_programs:
         printer.document({"shell": shell, "script": script})
     else:
         printer.raw(script)

@@ -71,9 +71,9 @@ def status(invocation: Invocation, names: tuple[str, ...]) -> None:
     uuids = [invocation.catalog.table(name).uuid for name in names]
     found = load_log_status(invocation.metastore, uuids, time.time_ns() // 1_000_000)
     records = [_describe(each) for each in found]
-    shown = records if invocation.printer.is_json else [_show(record) for record in records]
+    shown = records if invocation.printer.for_programs else [_show(record) for record in records]
     invocation.printer.records(_STATUS, shown, empty="No table has a log: tables get one by 'log.system' = 'kafka'.")
-    if not invocation.printer.is_json:
+    if not invocation.printer.for_programs:
         for record in records:
             if record["problem"]:
                 invocation.printer.note(f"{record['table']}: {record['problem']}", style="red")
@@ -95,7 +95,7 @@ def verify(invocation: Invocation, name: str) -> None:
     (before,) = load_log_status(invocation.metastore, [table.uuid], time.time_ns() // 1_000_000)
     found = verify_log(invocation.metastore, info, _open_log(info), store, SystemClock())
     record = {"table": table.name, "topic": info.topic, "is_fine": found.is_fine, **asdict(found)}
-    if invocation.printer.is_json:
+    if invocation.printer.for_programs:
         invocation.printer.document(record)
     else:
         invocation.printer.facts(_FINDINGS, record)

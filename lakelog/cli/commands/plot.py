@@ -171,10 +171,10 @@ def _draw(
 ) -> None:
     """Loads a picture's data and draws it, or prints the data."""
     printer = invocation.printer
-    if file == _STANDARD_OUTPUT and printer.is_json:
+    if file == _STANDARD_OUTPUT and printer.for_programs:
         raise click.UsageError("-o - and --output both want the standard output. Leave one of them out.")
     data = load(invocation.catalog.table(name))
-    if file is None and printer.is_json:
+    if file is None and printer.for_programs:
         printer.document(dataclasses.asdict(data))  # type: ignore[call-overload]
         return
     picture = draw(data, width)

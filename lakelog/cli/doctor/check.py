@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lakelog.cli.doctor.situation import Situation, is_not_serving
-from lakelog.errors import LakelogError, PermissionDenied
+from lakelog.cli.interrupts import leave_threads
+from lakelog.errors import InvalidArgument, LakelogError, PermissionDenied
 from lakelog.health.problem import cut
 
 LIMIT_S: Final = 8.0
@@ -108,6 +109,8 @@ def run_checks(checks: Sequence[Check], situation: Situation, *, limit_s: float 
         thread.start()
     for thread in threads:
         thread.join(max(0.0, began_s + limit_s - time.monotonic()))
+    if len(found) < len(checks):
+        leave_threads()
     late = fail(f"It did not end within {limit_s:g} s.", "")
     return [
         found.get(check.name) or Result(check, Finding(late.verdict, late.summary, check.remedy), round(limit_s * 1000))
@@ -120,9 +123,12 @@ def _find(check: Check, situation: Situation) -> Finding:
         return check.run(situation)
     except PermissionDenied as error:
         return skip(f"This caller may not find it out: {cut(error.message)}")
+    except InvalidArgument as error:
+        # It says what is possible.
+        return fail(cut(error.message), "Correct the option or setting that this names.")
     except LakelogError as error:
         if is_not_serving(error):
-            return skip("The metastore does not serve; see the check 'metastore'.")
+            return skip(error.message)
         return fail(cut(error.message), check.remedy)
     except Exception as error:
         # A defect of a check must not hide what the others find.

@@ -7,6 +7,9 @@ from typing import Final
 from lakelog.cli.doctor import machine, services, surroundings
 from lakelog.cli.doctor.check import Check
 
+_STORE: Final = (
+    "Check that the folder or bucket exists, and is reached: LAKELOG_S3_ENDPOINT, LAKELOG_S3_REGION, keys and network."
+)
 _NETWORK: Final = "Check the network and the load of both sides, then try again."
 
 CHECKS: Final = (
@@ -24,6 +27,6 @@ CHECKS: Final = (
     Check("metrics", "whether metrics can be read, and look right", services.check_metrics, _NETWORK),
     Check("postgres", "the database", surroundings.check_postgres, "Check that Postgres runs, and its load."),
     Check("kafka", "brokers, and whether transactions are possible", surroundings.check_kafka, "Start the brokers."),
-    Check("warehouse", "whether files can be made, read, listed, deleted", surroundings.check_warehouse, _NETWORK),
+    Check("warehouse", "whether files can be made, read, listed, deleted", surroundings.check_warehouse, _STORE),
     Check("problems", "what is wrong with tables, jobs, logs and consumers", services.check_problems, "lakelog status"),
 )

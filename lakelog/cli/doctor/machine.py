@@ -18,6 +18,7 @@ from typing import Final
 import lakelog
 from lakelog.byte_sizes import format_size
 from lakelog.cli.doctor.check import Finding, Verdict, fail, fine, skip, warn
+from lakelog.cli.doctor.services import SILENT_REMEDY
 from lakelog.cli.doctor.situation import Situation
 from lakelog.client.connection.target import parse_target
 from lakelog.embedded.java import OLDEST_VERSION, java_home
@@ -201,6 +202,8 @@ def check_ports(situation: Situation) -> Finding:
         socket.create_connection((target.host, target.port), timeout=_CONNECT_WITHIN_S).close()
     except OSError:
         return warn(f"Nothing listens at {target}.", f"lakelog up --port {target.port}")
+    if situation.serving.is_silent:
+        return warn(f"A program listens at {target}, but does not answer.", SILENT_REMEDY, situation.serving.problem)
     if situation.serving.latency_ms is None:
         return fail(
             f"A program listens at {target}, but it is no metastore, or it wants TLS.",

@@ -27,6 +27,8 @@ SKEW_MS: Final = 2_000
 LARGE_SKEW_MS: Final = 60_000
 """Signed tokens and requests to S3 are refused when clocks differ by minutes."""
 
+SILENT_REMEDY: Final = "Read the metastore's log, look at its load, and start it again if it hangs."
+
 _PAGE_WITHIN_S: Final = 2.0
 _MAX_PAGES: Final = 50
 _AT_ONCE: Final = 16
@@ -36,6 +38,8 @@ _MAX_PAGE_BYTES: Final = 4 << 20
 def check_metastore(situation: Situation) -> Finding:
     """Whether the metastore serves, and how fast it answers."""
     found, address = situation.serving, situation.invocation.address
+    if found.is_silent:
+        return fail(f"What listens at {address} does not answer: {found.problem}", SILENT_REMEDY)
     if found.latency_ms is None:
         tls = "without TLS" if situation.invocation.tls is None else "with TLS"
         remedy = "lakelog up, or name another address by --target or LAKELOG_TARGET; --tls encrypts the connection."

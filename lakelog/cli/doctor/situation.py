@@ -6,11 +6,13 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from lakelog.cli.interrupts import leave_threads
 from lakelog.errors import LakelogError, Unavailable
 from lakelog.format.tables.table import TableInfo, TableName
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 NOT_SERVING: Final = "DOCTOR_NOT_SERVING"
 """The reason of an error of a check that needs a metastore that serves."""
+
+DATABASE_WITHIN_S: Final = 4.0
+"""After it the checks that need the database still have time to say so."""
 
 _T = TypeVar("_T")
 
@@ -85,15 +90,29 @@ class Situation:
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog, if its metastore serves.
+        """The catalog, if its metastore serves and has its database.
 
         Raises:
-            Unavailable: It does not; reason `NOT_SERVING`.
+            Unavailable: One does not answer; reason `NOT_SERVING`.
         """
         if not self.serving.is_serving:
-            raise Unavailable("The metastore does not serve.", reason=NOT_SERVING)
+            raise Unavailable("The metastore does not serve; see the check 'metastore'.", reason=NOT_SERVING)
         with self._lock:
+            if not self.has_database:
+                message = "The database of the metastore does not answer; see the check 'postgres'."
+                raise Unavailable(message, reason=NOT_SERVING)
             return self.invocation.catalog
+
+    @cached_property
+    def has_database(self) -> bool:
+        """Whether the database of a metastore that serves answers within `DATABASE_WITHIN_S`.
+
+        A metastore whose database hangs serves on for some seconds, and a request waits longer than all checks may.
+        """
+        with self._lock:
+            if "has_database" not in self.__dict__:
+                self.__dict__["has_database"] = _ends_within(self.invocation.catalog.overview, DATABASE_WITHIN_S)
+            return bool(self.__dict__["has_database"])
 
     @cached_property
     def services(self) -> list[Service]:
@@ -108,6 +127,21 @@ class Situation:
                 for name in metastore.list_tables(database.name)[:1]:
                     return metastore.get_table(TableName(database.name, name))
         return None
+
+
+def _ends_within(request: Callable[[], object], limit_s: float) -> bool:
+    """Whether a request ends in time; with an error it has, too: the check that needs it finds it."""
+
+    def run() -> None:
+        with suppress(LakelogError):
+            request()
+
+    thread = threading.Thread(target=run, name="database", daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    if thread.is_alive():
+        leave_threads()
+    return not thread.is_alive()
 
 
 def is_not_serving(error: LakelogError) -> bool:

@@ -6,12 +6,13 @@ import secrets
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from lakelog.cli.doctor.check import Finding, fail, fine, skip, warn
-from lakelog.cli.doctor.situation import Situation
+from lakelog.cli.doctor.situation import DATABASE_WITHIN_S, Situation
 from lakelog.cli.output.text import plural
 from lakelog.embedded.services import service_command, service_environment
 from lakelog.errors import AlreadyExists, PermissionDenied
@@ -33,6 +34,9 @@ _MAX_CLUSTERS: Final = 3
 def check_postgres(situation: Situation) -> Finding:
     """The database: directly, if it is named, or as the metastore reaches it."""
     if situation.database_url is None:
+        if situation.serving.is_serving and not situation.has_database:
+            summary = f"The metastore serves, but its database has not answered within {DATABASE_WITHIN_S:g} s."
+            return fail(summary, "Check that Postgres runs, its load, and the network between both.")
         situation.catalog.overview()
         return fine("The metastore reaches its database.", "--database-url checks it directly.")
     remedy = "Check host, port, user and password of the URL, and that Postgres runs there: pg_isready -h HOST"
@@ -46,7 +50,7 @@ def check_postgres(situation: Situation) -> Finding:
                 command, env=environment, capture_output=True, text=True, timeout=_WITHIN_S, check=False
             )
         except subprocess.TimeoutExpired:
-            return fail(f"The database did not answer within {_WITHIN_S:g} s.", remedy)
+            return fail(f"The database, or this machine, took longer than {_WITHIN_S:g} s.", remedy)
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         return fail(blot_out(cut(lines[-1])), remedy)
@@ -89,8 +93,11 @@ def check_warehouse(situation: Situation) -> Finding:
     base, question, query = location.partition("?")
     probes = f"{base.rstrip('/')}/{PROBES}/{question}{query}"
     if base.startswith("file:") and not Path(unquote(urlsplit(base).path)).is_dir():
+        if situation.warehouse is not None:
+            return fail(f"{base} is not a folder of this machine.", "Make it, or name another one by --warehouse.")
         return skip(f"{base} is not a folder of this machine.")
-    store = open_store(probes, situation.invocation.settings.s3)
+    # One try each: a check has little time, and shows what a first try meets.
+    store = open_store(probes, replace(situation.invocation.settings.s3, attempts=1, timeout_s=_WITHIN_S))
     try:
         return _probe(store, base)
     except PermissionDenied as error:

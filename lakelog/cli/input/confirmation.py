@@ -25,7 +25,7 @@ def confirm(invocation: Invocation, question: str, yes: bool, *, declined: str) 
     """
     if yes:
         return
-    if invocation.printer.is_json or not sys.stdin.isatty():
+    if invocation.printer.for_programs or not sys.stdin.isatty():
         raise InvalidArgument(f"{question} There is no terminal to ask on: add --yes if you are sure.")
     if not click.confirm(question, err=True):
         raise LakelogError(declined, reason="DECLINED")

@@ -81,7 +81,7 @@ class ChangePrinter:
         return not self._cut
 
     def _print(self, batch: pa.RecordBatch) -> None:
-        if self._invocation.printer.is_json:
+        if self._invocation.printer.for_programs:
             self._rows.print(batch)
             return
         if self._columns and self._columns != batch.schema.names:

@@ -64,8 +64,16 @@ def _plain_value(value: Any) -> Any:
             return text.isoformat(timespec="microseconds") + ("Z" if value.tzinfo else "")
         case date():
             return value.isoformat()
+        case pa.MonthDayNano():
+            return _to_duration(*value)
         case _:
             return str(value)
+
+
+def _to_duration(months: int, days: int, nanoseconds: int) -> str:
+    """An interval as a duration of ISO 8601, such as `P1M3DT0.5S`."""
+    seconds = format(Decimal(nanoseconds).scaleb(-9).normalize(), "f")
+    return f"P{months}M{days}DT{seconds}S"
 
 
 def _float_name(value: float) -> str:

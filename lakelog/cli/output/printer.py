@@ -90,7 +90,7 @@ class Printer:
         self._keys: list[str] | None = None
 
     @property
-    def is_json(self) -> bool:
+    def for_programs(self) -> bool:
         """Whether programs read the output, in JSON or another format of theirs."""
         return self.output.for_programs
 
@@ -137,7 +137,7 @@ class Printer:
             records: Values that JSON knows, by key.
             empty: The sentence printed instead of a table without rows.
         """
-        if self.is_json:
+        if self.for_programs:
             self.document(list(records))
             return
         if not records:
@@ -176,12 +176,12 @@ class Printer:
 
     def say(self, sentence: str) -> None:
         """Prints a sentence for people; nothing where programs read the output."""
-        if not self.is_json:
+        if not self.for_programs:
             self.raw(sentence + "\n")
 
     def done(self, sentence: str, record: Mapping[str, Any]) -> None:
         """Prints the result of an action: the sentence, or the record for programs."""
-        if self.is_json:
+        if self.for_programs:
             self.document(record)
         else:
             self.say(sentence)
@@ -228,7 +228,7 @@ class Printer:
 
     def note(self, sentence: str, style: str = "dim") -> None:
         """Prints a note beside the data to the standard error, for people only."""
-        if self.is_json or self.quiet:
+        if self.for_programs or self.quiet:
             return
         if self._pager is not None:
             self._held_notes.append((sentence, style))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -32,10 +33,11 @@ class RowPrinter:
 
     def begin(self, schema: pa.Schema) -> None:
         """Prints what stands before the first row, so that it is there without any row as well."""
-        self._print(self._texts.begin(schema))
+        self._print(self._texts.begin(pa.schema(zip(tell_apart(schema.names), schema.types, strict=True))))
 
     def print(self, batch: pa.RecordBatch) -> None:
-        """Prints a batch."""
+        """Prints a batch. Columns of one name get names of their own: an object has each key once."""
+        batch = batch.rename_columns(tell_apart(batch.schema.names))
         for start in range(0, batch.num_rows, MAX_PRINTED_ROWS):
             self._print(self._texts.to_text(batch.slice(start, MAX_PRINTED_ROWS)))
         self.row_count += batch.num_rows
@@ -48,6 +50,15 @@ class RowPrinter:
     def _print(self, text: str) -> None:
         if text:
             self._printer.data(text)
+
+
+def tell_apart(names: Sequence[str]) -> list[str]:
+    """Names, of which each that was there before has a number: `a`, `a_1`, `a_2`. Pure."""
+    found: dict[str, None] = {}
+    for name in names:
+        numbered = (f"{name}_{number}" for number in itertools.count(1))
+        found[name if name not in found else next(each for each in numbered if each not in {*found, *names})] = None
+    return list(found)
 
 
 def print_table(invocation: Invocation, batches: Iterable[pa.RecordBatch], limit: int, *, empty: str) -> int:

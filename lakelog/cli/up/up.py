@@ -59,6 +59,12 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 """The beginning of a URI, also one with a slash too few: s3:/bucket is no folder that anyone means."""
 
 
+_METRICS: Final = {
+    f"LAKELOG_{service}_METRICS_PORT": "0" for service in ("COMPACTOR", "CONSOLE", "PUBLISHER", "READER", "WRITER")
+}
+"""Each service has its metrics and its health at a free port of this machine, where `lakelog doctor` asks for them."""
+
+
 @click.command(
     cls=LakelogCommand, connects=False, example=("lakelog up --data ./lakelog-data --pipelines ./pipelines",)
 )
@@ -215,7 +221,7 @@ def up(
             kafka=kafka_choice.port is not None,
             kafka_port=kafka_choice.port,
             kafka_bootstrap_servers=kafka_choice.servers,
-            environment=os.environ | {name: value for name, value in s3.items() if value},
+            environment={**_METRICS, **os.environ, **{name: value for name, value in s3.items() if value}},
             warehouse=warehouse,
         )
         is_ready = False
@@ -378,7 +384,7 @@ class _Events:
         now_ms = time.time_ns() // 1_000_000
         with suppress(BrokenPipeError):
             # The reader of our events may be gone; the components must go on, and stop in order later.
-            if self._printer.is_json:
+            if self._printer.for_programs:
                 record = {"time": format_time(now_ms), "event": event, "message": message, **more}
                 self._printer.element(record, ("time", "event", "message"))
             else:
@@ -387,7 +393,7 @@ class _Events:
     def ready(self, facts: dict[str, Any], seconds: float) -> None:
         """Prints that everything runs, the addresses, and what to try."""
         self.report("ready", f"lakelog {lakelog.__version__} runs, after {seconds:.1f} s.", **facts)
-        if self._printer.is_json:
+        if self._printer.for_programs:
             return
         target, is_s3 = facts["target"], facts["warehouse"].startswith("s3:")
         where = "" if facts["target"].endswith(f":{DEFAULT_PORT}") else f"-t {target} "

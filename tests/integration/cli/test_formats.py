@@ -228,3 +228,22 @@ def test_a_wrong_command_line_is_an_error_in_the_format_as_well(lake: Lake) -> N
     wrong = lake.run("--output", "yaml", "scan")
     assert (wrong.code, yaml.safe_load(wrong.err)["reason"]) == (2, "USAGE")
     assert json.loads(lake.run("--output", "csv", "scan", "--nonsense").err)["exit_code"] == 2
+    for words in (("nonsense", "-o", "json"), ("scan", "--nonsense", "--output=csv"), ("table", "x", "-ojsonl")):
+        assert json.loads(lake.run(*words).err)["exit_code"] == 2
+
+
+def test_a_query_without_rows_looks_like_a_scan_without_rows(lake: Lake) -> None:
+    query = ("sql", "-e", "SELECT id, item FROM shop.orders WHERE id < 0", "--output")
+    assert lake.run(*query, "csv").out == "id,item\n"
+    assert lake.run(*query, "yaml").out == "[]\n"
+    assert lake.run(*query, "json").out == ""
+    both = ("sql", "-e", "SELECT 1 AS a WHERE false", "-e", "SELECT 2 AS b", "--output")
+    assert yaml.safe_load(lake.run(*both, "yaml").out) == [{"b": 2}]
+
+
+def test_columns_of_one_name_get_keys_of_their_own(lake: Lake) -> None:
+    query = ("sql", "-e", "SELECT 1 AS a, 2 AS a, 3 AS a_1, INTERVAL 3 DAY AS i", "--output")
+    record = {"a": 1, "a_2": 2, "a_1": 3, "i": "P0M3DT0S"}
+    assert json.loads(lake.run(*query, "json").out) == record
+    assert yaml.safe_load(lake.run(*query, "yaml").out) == [record]
+    assert lake.run(*query, "csv").out.splitlines()[0] == "a,a_2,a_1,i"

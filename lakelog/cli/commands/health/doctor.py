@@ -16,6 +16,7 @@ from lakelog.cli.failures import ExitCode
 from lakelog.cli.invocation import Invocation, LakelogCommand, pass_invocation
 from lakelog.cli.output.layout import Cell
 from lakelog.cli.output.text import clean_text, plural
+from lakelog.client.connection.target import parse_target
 from lakelog.privacy.redaction import blot_out, remember_secrets
 
 STYLES: Final = {
@@ -73,12 +74,14 @@ def doctor(
 
     The exit code is 1 if a check has failed.
     """
+    # Wrong usage, and not a fault of each check.
+    parse_target(invocation.address)
     situation = Situation(
         invocation, os.environ, data, database_url=database_url or None, kafka=kafka, warehouse=warehouse
     )
     results = examine(situation, only)
     failed = [each for each in results if each.finding.verdict is Verdict.FAILED]
-    if invocation.printer.is_json:
+    if invocation.printer.for_programs:
         invocation.printer.document({"ok": not failed, "checks": [describe_result(each) for each in results]})
     else:
         invocation.printer.cells([line for each in results for line in _to_lines(each, details)])

@@ -25,11 +25,13 @@ class ServingState:
         state: `SERVING`, `NOT_SERVING`, `UNKNOWN`, or `UNREACHABLE` if nothing answered.
         latency_ms: The round trip of the fastest of some calls; None if nothing answered.
         problem: Why it does not serve, in one line; empty if it does.
+        is_silent: Whether it has not answered in time, as a process that hangs.
     """
 
     state: str
     latency_ms: float | None
     problem: str
+    is_silent: bool = False
 
     @property
     def is_serving(self) -> bool:
@@ -61,6 +63,8 @@ def check_serving(target: str, tls: TlsFiles | None, token: Token | None) -> Ser
                 ask(b"", timeout=_WITHIN_S, metadata=metadata)
                 latencies_ms.append((time.perf_counter() - began_s) * 1000)
         except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                return ServingState("UNREACHABLE", None, f"There is no answer within {_WITHIN_S:g} s.", is_silent=True)
             details = (error.details() or error.code().name).splitlines()[0]
             # gRPC's message has the path to the cause first, and the cause after these words.
             return ServingState("UNREACHABLE", None, details.rpartition("last error: ")[2].removeprefix("UNKNOWN: "))

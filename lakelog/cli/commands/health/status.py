@@ -37,7 +37,7 @@ def status(invocation: Invocation, watch: bool) -> ExitCode:
 
         return watch_status(invocation)
     found = load_status(invocation)
-    if invocation.printer.is_json:
+    if invocation.printer.for_programs:
         invocation.printer.document(found.record)
     else:
         print_status(invocation.printer, found)

@@ -52,7 +52,7 @@ def support_bundle(invocation: Invocation, file: Path, data: Path) -> ExitCode:
     situation = Situation(invocation, os.environ, data, database_url=os.environ.get("LAKELOG_DATABASE_URL") or None)
     manifest = write_bundle(file, situation)
     record = {"file": str(file), "bytes": file.stat().st_size, **manifest.describe()}
-    if invocation.printer.is_json:
+    if invocation.printer.for_programs:
         invocation.printer.document(record)
         return ExitCode.FINE
     invocation.printer.records(_FILES, manifest.files, empty="")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
+import signal
 import sys
 import termios
 import threading
@@ -23,6 +23,7 @@ from lakelog.cli.commands.health.status_record import load_status
 from lakelog.cli.commands.health.view import View, draw, find_rate, sum_up
 from lakelog.cli.failures import ExitCode
 from lakelog.cli.invocation import Invocation
+from lakelog.cli.output.terminal import is_dumb
 from lakelog.cli.output.text import format_time
 from lakelog.errors import LakelogError
 from lakelog.health.health import Health, load_health
@@ -30,6 +31,8 @@ from lakelog.health.health import Health, load_health
 EVERY_S: Final = 2.0
 _KEY_S: Final = 0.25
 """How soon a key counts, and a new size of the terminal."""
+
+_LEAVING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP)
 
 _END_OF_INPUT: Final = "\x04"
 
@@ -67,7 +70,7 @@ def watch_status(invocation: Invocation) -> ExitCode:
     """Shows status until q or Ctrl-C."""
     printer = invocation.printer
     with contextlib.suppress(KeyboardInterrupt):
-        if printer.is_json or not (printer.is_terminal and sys.stdin.isatty()):
+        if printer.for_programs or is_dumb(os.environ) or not (printer.is_terminal and sys.stdin.isatty()):
             _watch_in_lines(invocation)
         else:
             _watch_on_screen(Watcher(invocation), Console(highlight=False, markup=False, emoji=False))
@@ -78,8 +81,8 @@ def _watch_in_lines(invocation: Invocation) -> None:
     watcher = Watcher(invocation)
     while True:
         began_s = time.monotonic()
-        if invocation.printer.is_json:
-            invocation.printer.raw(json.dumps(load_status(invocation).record, ensure_ascii=False) + "\n")
+        if invocation.printer.for_programs:
+            invocation.printer.element(load_status(invocation).record)
         else:
             view = watcher.look()
             invocation.printer.raw(f"{format_time(view.now_ms)}  {sum_up(view)}\n")
@@ -118,13 +121,39 @@ def _watch_on_screen(watcher: Watcher, console: Console) -> None:
             is_over.wait(EVERY_S)
 
     threading.Thread(target=look_again, name="status", daemon=True).start()
-    live = Live(screen, console=console, screen=True, auto_refresh=False)
-    with _keys() as read_key, live:
-        while not failed and read_key() not in _ENDS:
-            live.refresh()
+    received: list[int] = []
+    with _signals(received):
+        while _show(screen, console, lambda: bool(failed or received)) and received == [signal.SIGTSTP]:
+            received.clear()
+            # The terminal is as it was before, and the shell takes over until it lets this go on.
+            os.kill(os.getpid(), signal.SIGSTOP)
     is_over.set()
     if failed:
         raise failed[0]
+    if received:
+        sys.exit(128 + received[0])
+
+
+def _show(screen: _Screen, console: Console, is_over: Callable[[], bool]) -> bool:
+    """Shows the screen until it is over, or the user ends it, which returns False. The terminal is restored."""
+    live = Live(screen, console=console, screen=True, auto_refresh=False)
+    with _keys() as read_key, live:
+        while not is_over():
+            if read_key() in _ENDS:
+                return False
+            live.refresh()
+    return True
+
+
+@contextlib.contextmanager
+def _signals(received: list[int]) -> Iterator[None]:
+    """Collects the signals that would leave the terminal without a cursor and an echo; the screen ends with one."""
+    before = {number: signal.signal(number, lambda number, _: received.append(number)) for number in _LEAVING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -61,7 +61,7 @@ def changes(
     table = invocation.catalog.table(name)
     scan = table.changes(after, until, columns=split_names(columns), filter=condition, raw=raw, timeout=timeout)
     if limit is None:
-        limit = 0 if invocation.printer.is_json else TABLE_LIMIT
+        limit = 0 if invocation.printer.for_programs else TABLE_LIMIT
     report_skipped(invocation, scan.skipped_snapshots)
     output = ChangePrinter(invocation, limit)
     with invocation.printer.paging():

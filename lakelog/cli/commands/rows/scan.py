@@ -64,9 +64,9 @@ def scan(
     if count and columns is not None:
         raise InvalidArgument("--count counts rows, whatever their columns; leave --columns out.")
     printer = invocation.printer
-    shown_limit = limit if limit is not None else (0 if printer.is_json or count else TABLE_LIMIT)
+    shown_limit = limit if limit is not None else (0 if printer.for_programs or count else TABLE_LIMIT)
     # One row more than the limit shows whether there are more.
-    probe = 1 if shown_limit and not count and not printer.is_json else 0
+    probe = 1 if shown_limit and not count and not printer.for_programs else 0
     rows = invocation.catalog.table(name).scan(
         columns=split_names(columns),
         filter=condition,
@@ -77,9 +77,9 @@ def scan(
     )
     if count:
         number = rows.count()
-        printer.document({"table": name, "count": number}) if printer.is_json else printer.say(str(number))
+        printer.document({"table": name, "count": number}) if printer.for_programs else printer.say(str(number))
         return
-    if printer.is_json:
+    if printer.for_programs:
         output = RowPrinter(printer)
         output.begin(rows.schema)
         # Not above: the help needs no reads.

@@ -55,6 +55,7 @@ def sql(
         files = ("-",)
     for statement in _statements([*(_read(file) for file in files), *texts]):
         runner.run(statement)
+    runner.end()
 
 
 def _statements(scripts: Iterable[str]) -> Iterator[str]:

@@ -33,8 +33,9 @@ class StatementRunner:
         self._invocation = invocation
         self._session = session
         self._rows = RowPrinter(invocation.printer)
-        default = 0 if invocation.printer.is_json else TABLE_LIMIT
+        default = 0 if invocation.printer.for_programs else TABLE_LIMIT
         self._limit = default if limit is None else limit
+        self._has_printed = False
 
     def run(self, text: str) -> None:
         """Runs one statement; prints rows while it reads them. Raises the session's errors."""
@@ -47,17 +48,19 @@ class StatementRunner:
         printer = self._invocation.printer
         row_count: int | None = None
         if isinstance(statement, Query):
-            row_count = self._print(run_query(self._session, statement.sql))
+            rows = run_query(self._session, statement.sql)
+            row_count = self._print(rows.schema, rows)
         else:
             result = self._session.run(statement)
-            if isinstance(statement, ShowCreateTable) and result.rows is not None and not printer.is_json:
+            if isinstance(statement, ShowCreateTable) and result.rows is not None and not printer.for_programs:
                 self._print_script(result.rows.column(0)[0].as_py())
             elif result.rows is not None:
-                row_count = self._print(result.rows.to_batches())
-            elif result.table is not None and printer.is_json:
+                row_count = self._print(result.rows.schema, result.rows.to_batches())
+            elif result.table is not None and printer.for_programs:
                 written = {"table": result.table, "snapshot_id": result.snapshot_id}
                 written |= {} if result.changed is None else dataclasses.asdict(result.changed)
                 printer.element(written)
+                self._has_printed = True
             else:
                 printer.say(result.message)
         if printer.is_terminal:
@@ -72,10 +75,16 @@ class StatementRunner:
         with printer.paging():
             printer.raw(statement + ";\n")
 
-    def _print(self, batches: Iterable[pa.RecordBatch]) -> int:
+    def end(self) -> None:
+        """Prints what stands for no rows of all statements together."""
+        if not self._has_printed:
+            self._rows.end()
+
+    def _print(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Prints rows and returns how many."""
-        if not self._invocation.printer.is_json:
+        if not self._invocation.printer.for_programs:
             return print_table(self._invocation, batches, self._limit, empty="No rows.")
+        self._rows.begin(schema)
         for batch in _first_rows(batches, self._limit):
             self._rows.print(batch)
         return self._rows.row_count

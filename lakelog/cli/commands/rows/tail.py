@@ -113,7 +113,7 @@ def tail(
     latest = info.latest_snapshot_id
     begin = max(latest - 1, 0) if after is None else after
     if limit is None:
-        limit = 0 if follow or invocation.printer.is_json else TABLE_LIMIT
+        limit = 0 if follow or invocation.printer.for_programs else TABLE_LIMIT
     output = ChangePrinter(invocation, limit)
     if subscribes:
         if raw:

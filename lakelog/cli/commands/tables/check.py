@@ -182,7 +182,7 @@ def _name_tags(lost: LostSnapshots) -> str:
 
 def _show(printer: Printer, found: FileCheck, *, repaired: bool) -> None:
     record = _to_record(found)
-    if printer.is_json:
+    if printer.for_programs:
         printer.document(record)
         return
     printer.facts((*_FACTS, *(each for each in _REPAIRS if record[each.key] not in (None, 0, (), ""))), record)

@@ -131,7 +131,7 @@ def _show(printer: Printer, results: Sequence[CompactionResult], *, all_of_them:
         (result, bucket)
         for result in results
         for bucket in result.buckets
-        if all_of_them or printer.is_json or bucket.state is not CompactionState.NOTHING
+        if all_of_them or printer.for_programs or bucket.state is not CompactionState.NOTHING
     ]
     left_out = sum(len(result.buckets) for result in results) - len(shown)
     several = len({result.table for result in results}) > 1

@@ -56,7 +56,7 @@ def expire(invocation: Invocation, name: str, older_than: str | None, retain_las
         invocation.metastore, info, older_than=older_than_ms, retain_last=retain_last, dry_run=dry_run
     )
     printer = invocation.printer
-    if printer.is_json:
+    if printer.for_programs:
         printer.document(_to_record(result))
         return
     hidden = {"tagged"} if not result.tagged else set()

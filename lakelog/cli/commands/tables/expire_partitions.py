@@ -47,7 +47,7 @@ def expire_partitions(invocation: Invocation, name: str, dry_run: bool) -> None:
     result = invocation.catalog.table(name).expire_partitions(dry_run)
     printer = invocation.printer
     record = _to_record(result)
-    if printer.is_json:
+    if printer.for_programs:
         printer.document(record)
         return
     printer.records(_COLUMNS, record["expired"], empty=f"No partition of {result.table} has expired.")

@@ -168,7 +168,7 @@ def describe(invocation: Invocation, name: str) -> None:
         "columns": describe_columns(schema.arrow, schema.primary_key, schema.partition_by),
     }
     printer = invocation.printer
-    if printer.is_json:
+    if printer.for_programs:
         printer.document(record)
         return
     shown = [
@@ -191,7 +191,7 @@ def show_create(invocation: Invocation, name: str) -> None:
     from lakelog.sql import create_sql_of
 
     statement = create_sql_of(invocation.catalog.table(name))
-    if invocation.printer.is_json:
+    if invocation.printer.for_programs:
         invocation.printer.document({"table": name, "statement": statement})
     else:
         invocation.printer.raw(statement.rstrip(";\n") + ";\n")

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lakelog.cli.app import run
+from lakelog.cli.commands.health import serving
+from lakelog.cli.commands.health.serving import ServingState
 from lakelog.cli.doctor import machine, services, surroundings
 from lakelog.cli.doctor.check import Check, Finding, Verdict, fine, run_checks
 from lakelog.cli.doctor.checks import CHECKS
@@ -80,6 +86,11 @@ def test_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert check(tmp_path / "none").verdict is Verdict.FAILED
     assert check(broken).verdict is Verdict.FAILED
     other = check(old, str(new / "bin"))
+    without_file = make_java(tmp_path / "without", "21.0.1")
+    (without_file / "release").unlink()
+    lines = ("java.version = 21.0.1", "java.vendor.url.bug = ", "path.separator = :")
+    (without_file / "bin" / "java").write_text("#!/bin/sh\n" + "".join(f"echo '    {line}' >&2\n" for line in lines))
+    assert check(without_file).verdict is Verdict.OK
     assert other.verdict is Verdict.WARNING
     assert str(old) in other.summary
 
@@ -187,7 +198,74 @@ def test_the_warehouse_is_probed_and_left_as_it_was(tmp_path: Path) -> None:
     assert found.verdict is Verdict.OK
     assert list(tmp_path.iterdir()) == [table]
     missing = surroundings.check_warehouse(situation(tmp_path, warehouse=f"file://{tmp_path}/none"))
-    assert missing.verdict is Verdict.SKIPPED
+    assert missing.verdict is Verdict.FAILED
+
+
+def test_an_endpoint_that_refuses_is_said_in_time(tmp_path: Path) -> None:
+    port = free_port()
+    checks = [each for each in CHECKS if each.name == "warehouse"]
+    where = f"s3://bucket/x?endpoint=http://127.0.0.1:{port}&region=us-east-1"
+    (found,) = run_checks(checks, situation(tmp_path, warehouse=where))
+    assert found.finding.verdict in (Verdict.FAILED, Verdict.WARNING)
+    assert "did not end" not in found.finding.summary
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """A port at which something listens and never answers."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield listening.getsockname()[1]
+
+
+def test_a_process_that_hangs_is_not_taken_for_another_program(
+    tmp_path: Path, silent_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "_WITHIN_S", 0.5)
+    where = situation(tmp_path, target=f"127.0.0.1:{silent_port}")
+    found, port = services.check_metastore(where), machine.check_ports(where)
+    assert (found.verdict, port.verdict) == (Verdict.FAILED, Verdict.WARNING)
+    assert "no answer within 0.5 s" in found.summary
+    assert "it is no metastore" not in port.summary
+
+
+def test_a_database_that_hangs_is_named_and_nothing_else_is_blamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakelog.cli.doctor.situation.DATABASE_WITHIN_S", 0.3)
+    never = threading.Event()
+    invocation = Invocation(open_catalog=lambda _: SimpleNamespace(overview=never.wait))  # type: ignore[arg-type, return-value]
+    where = Situation(invocation, {}, tmp_path)
+    where.__dict__["serving"] = ServingState("SERVING", 1.0, "")
+    names = ("clock", "kafka", "postgres", "problems")
+    found = {each.check.name: each.finding for each in run_checks([c for c in CHECKS if c.name in names], where)}
+    never.set()
+    assert {name: each.verdict for name, each in found.items()} == dict.fromkeys(names, Verdict.SKIPPED) | {
+        "postgres": Verdict.FAILED
+    }
+    assert all("postgres" in found[name].summary for name in names if name != "postgres")
+
+
+def test_a_wrong_address_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["-t", "nonsense:xx", "doctor", "--data", str(tmp_path)]) == 2
+    assert "Write host:port" in capsys.readouterr().err
+
+
+def test_the_command_ends_while_a_check_hangs(tmp_path: Path) -> None:
+    program = """
+import sys, threading
+from lakelog.cli.doctor.check import Check, run_checks
+from lakelog.cli.interrupts import leave
+never = threading.Event()
+# As a library that waits for its threads at the end of Python.
+threading._register_atexit(never.wait)
+run_checks([Check("hangs", "", lambda _: never.wait(), "")], None, limit_s=0.1)
+print("said")
+leave(1)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, "said\n"), done.stderr
 
 
 def test_everything_away(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

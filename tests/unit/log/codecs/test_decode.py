@@ -163,7 +163,7 @@ def test_whatever_is_json_is_taken_for_it(values: list[tuple[Any, dict[str, Any]
 def test_whatever_is_no_json_is_found_to_be_none(texts: list[str]) -> None:
     """Words are looked at when they are read, so all count as numbers here."""
 
-    def is_json(text: str) -> bool:
+    def for_programs(text: str) -> bool:
         try:
             json.loads(text)
         except ValueError:
@@ -171,9 +171,9 @@ def test_whatever_is_no_json_is_found_to_be_none(texts: list[str]) -> None:
         return True
 
     damaged = scan_json(pa.array(texts, pa.string())).damaged
-    assert not [text for text, wrong in zip(texts, damaged, strict=True) if wrong and is_json(text)]
+    assert not [text for text, wrong in zip(texts, damaged, strict=True) if wrong and for_programs(text)]
     plain = [t for t, wrong in zip(texts, damaged, strict=True) if not wrong and not set(t) & set('\\natrue1" ')]
-    assert all(map(is_json, plain))
+    assert all(map(for_programs, plain))
 
 
 @given(st.lists(st.text(), max_size=5))
