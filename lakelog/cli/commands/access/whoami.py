@@ -37,10 +37,10 @@ def whoami(invocation: Invocation, tables: tuple[str, ...]) -> None:
         "tables": {name: level.name.lower() for name, level in found.levels.items()},
     }
     printer = invocation.printer
-    if printer.is_json:
+    if printer.for_programs:
         printer.document(record)
         return
-    shown = record | {"name": found.name or "nobody in particular: this metastore identifies no callers"}
+    shown = record | {"name": found.name or "no name: this metastore identifies no callers"}
     printer.facts(_FACTS, shown)
     if tables:
         rights = [{"table": name, "level": record["tables"].get(name, "none")} for name in tables]
