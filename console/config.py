@@ -167,10 +167,16 @@ def parse_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Co
 
     Raises:
         SystemExit: `--help` was given (0), or an argument is not known (2).
-        InvalidArgument: A value is not valid.
+        InvalidArgument: A value is not valid, or two exclude each other.
     """
     given = _make_parser().parse_args(arguments)
-    return read_settings(Config, given, environment)
+    config = read_settings(Config, given, environment)
+    if config.actions and config.shares_own_token:
+        raise refusal(
+            "--actions and --share-own-token exclude each other: everyone who reaches the console could change what "
+            "its own token may. Leave one of them out."
+        )
+    return config
 
 
 def read_environment() -> Mapping[str, str]:

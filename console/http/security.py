@@ -80,6 +80,8 @@ class Security:
                 f"This console does not answer to the name {host[:200]!r}. Its operator can add it by --hosts.\n", 421
             )
         if method in _SAFE:
+            if is_fetched_by_another_page(headers):
+                return PlainTextResponse("Another page asks for this. Follow a link to the console instead.\n", 403)
             return None
         if not comes_from_here(host, headers):
             return PlainTextResponse("This form was sent by another page. Open the page of the console itself.\n", 403)
@@ -106,10 +108,18 @@ def comes_from_here(host: str, headers: Headers) -> bool:
     return bool(headers.get("authorization"))
 
 
+def is_fetched_by_another_page(headers: Headers) -> bool:
+    """Whether another page loads this as an image, a frame, a stream and so on. Pure.
+
+    Browsers keep the answer from it. But where no one signs in, it could run statements and hold live pages.
+    """
+    is_elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site")
+    return is_elsewhere and headers.get("sec-fetch-dest") != "document"
+
+
 def comes_from_a_link_elsewhere(headers: Headers) -> bool:
     """Whether a person follows a link of another page: browsers send our cookie only with the next request. Pure."""
-    is_elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site")
-    return is_elsewhere and headers.get("sec-fetch-mode") == "navigate"
+    return headers.get("sec-fetch-site") in ("cross-site", "same-site")
 
 
 def _without_port(host: str) -> str:
