@@ -25,6 +25,9 @@ _SECONDS: Final = 60
 """Once a minute the metastore examines for itself what holds back expiry: each state contains that once."""
 
 _SETTLED_S: Final = 4.0
+_STARTED_S: Final = 20.0
+"""A metastore that has just started plans what is due in 10,000 tables."""
+
 
 _LIVE: Final = f"/tables/{DATABASE}/{LIVE}"
 _OTHER: Final = f"/tables/{DATABASE}/t0"
@@ -44,6 +47,7 @@ def measure(bench: Bench, served: Served, *, is_written: bool) -> Iterator[Figur
     """Each state, at rest or with commits."""
     seconds = bench.sizes.get("seconds", _SECONDS)
     title = "a commit a second" if is_written else "no commits"
+    time.sleep(_STARTED_S)
     with committing(served) if is_written else nullcontext():
         alone = _measure(served, None, seconds)
         yield from _figures(f"{title}, no console", alone, None)
