@@ -118,6 +118,23 @@ def test_a_read_that_is_cancelled_loses_nothing(metastore: InProcessMetastore) -
     asyncio.run(run())
 
 
+def test_a_read_that_runs_out_of_time_loses_nothing(metastore: InProcessMetastore) -> None:
+    async def run() -> None:
+        async with opened(metastore) as (catalog, gates):
+            table = await catalog.create_table("shop.t", SCHEMA)
+            async with table.subscribe("latest") as stream:
+                assert await stream.read(0.1) is None
+                gate = gates.gates["plan"] = Gate()
+                await table.append([{"k": 1}])
+                reading = asyncio.create_task(stream.read(0.2))
+                await gate.arrival()
+                assert await reading is None, "the metastore has not answered"
+                gate.open()
+                assert await take(stream, 1) == [1]
+
+    asyncio.run(run())
+
+
 def test_a_slow_reader_stops_only_itself_and_holds_little(metastore: InProcessMetastore) -> None:
     async def run() -> None:
         async with opened(metastore, threads=2) as (catalog, _):

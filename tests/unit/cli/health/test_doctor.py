@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from lakelog.cli.app import run
+from lakelog.cli.commands.health.doctor import _to_lines, describe_result
 from lakelog.cli.doctor import machine, services, surroundings
-from lakelog.cli.doctor.check import Check, Finding, Verdict, fine, run_checks
+from lakelog.cli.doctor.check import Check, Finding, Result, Verdict, fine, run_checks
 from lakelog.cli.doctor.checks import CHECKS
 from lakelog.cli.doctor.situation import DiskUsage, Situation
 from lakelog.cli.invocation import Invocation
@@ -188,6 +189,23 @@ def test_the_warehouse_is_probed_and_left_as_it_was(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [table]
     missing = surroundings.check_warehouse(situation(tmp_path, warehouse=f"file://{tmp_path}/none"))
     assert missing.verdict is Verdict.SKIPPED
+
+
+def test_a_store_that_overwrites_objects_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surroundings, "_refuses_twice", lambda *_: False)
+    found = surroundings.check_warehouse(situation(tmp_path, warehouse=str(tmp_path)))
+    assert (found.verdict, not list(tmp_path.iterdir())) == (Verdict.FAILED, True)
+    assert "conditional writes" in found.remedy
+
+
+def test_a_finding_names_no_secret() -> None:
+    words = "postgresql://ann:secret-word@db/lake"
+    found = Finding(Verdict.FAILED, f"No answer from {words}.", f"psql {words}", (f"tried {words}",))
+    check = CHECKS[0]
+    record = describe_result(Result(check, found, 1))
+    assert "secret-word" not in json.dumps(record)
+    assert json.dumps(record).count("ann:***@db") == 3
+    assert "secret-word" not in str(_to_lines(Result(check, found, 1), details=True))
 
 
 def test_everything_away(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
