@@ -151,7 +151,7 @@ def test_a_check_that_hangs_or_breaks_fails_and_the_others_go_on(tmp_path: Path)
     never = threading.Event()
 
     def hang(_: Situation) -> Finding:
-        never.wait()
+        never.wait(30)
         return fine("")
 
     def raise_(error: Exception) -> Any:
