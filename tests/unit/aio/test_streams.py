@@ -220,6 +220,26 @@ def test_a_watch_that_fails_begins_again_and_nothing_is_missed(
     asyncio.run(run())
 
 
+def test_readers_look_by_themselves_while_the_watch_does_not_work(
+    metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        held, _ = watched(metastore)
+
+        def watch(*_: Any, **__: Any) -> Any:
+            raise Unavailable("no proxy lets streams through")
+
+        monkeypatch.setattr(held, "watch", watch, raising=False)
+        async with lakelog.aio.Catalog(Catalog(held, LocationStores())) as catalog:
+            table = await catalog.create_table("shop.t", SCHEMA)
+            async with table.subscribe("latest") as stream:
+                assert await stream.read(0.1) is None
+                await table.append([{"k": 7}])
+                assert await take(stream, 1) == [7]
+
+    asyncio.run(run())
+
+
 def test_a_reader_that_is_replaced_is_fenced_while_it_waits(
     metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
