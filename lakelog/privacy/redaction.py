@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -35,6 +36,7 @@ _ASSIGNED: Final = re.compile(
     r"(?i)\b((?:password|passwd|secret_?(?:access_?)?key|session_?token)\\?['\"]?\s*[=:]\s*(?:b(?=['\"]))?\\?['\"]?)[^\s'\",;&\\]+"
 )
 
+_lock: Final = threading.Lock()
 _known: set[str] = set()
 _pattern: re.Pattern[str] | None = None
 
@@ -45,10 +47,12 @@ def remember_secret(secret: str) -> None:
     text = secret.strip()
     if len(text) < MIN_CHARACTERS or text in _known:
         return
-    # The form in a text, and the form in a line of JSON.
-    _known.update((text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]))
-    # The longest first: one secret may begin with another.
-    _pattern = re.compile("|".join(map(re.escape, sorted(_known, key=len, reverse=True))))
+    # Another thread's pattern, made at the same time, would be without this one.
+    with _lock:
+        # The form in a text, and the form in a line of JSON.
+        _known.update((text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]))
+        # The longest first: one secret may begin with another.
+        _pattern = re.compile("|".join(map(re.escape, sorted(_known, key=len, reverse=True))))
 
 
 def remember_secrets(environment: Mapping[str, str]) -> None:

@@ -77,6 +77,27 @@ def test_only_what_lasts_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert watcher.ended == 1
 
 
+def test_what_ends_while_its_timer_runs_out_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    began: list[Callable[[], None]] = []
+
+    class LateTimer:
+        """Cannot be cancelled any more."""
+
+        def __init__(self, _: float, begin: Callable[[], None]) -> None:
+            began.append(begin)
+
+        def start(self) -> None: ...
+
+        def cancel(self) -> None: ...
+
+    monkeypatch.setattr(tracking.threading, "Timer", LateTimer)
+    watcher = Watcher()
+    with shown_by(watcher), track("over"):
+        pass
+    began[0]()
+    assert not watcher.began, "no one would end it"
+
+
 def test_inside_another_work_none_is_shown_and_the_end_comes_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     watcher = Watcher()
     monkeypatch.setattr(tracking, "DELAY_S", 0)

@@ -18,6 +18,7 @@ from console.pages.tables.jobs import measure_amplification
 from console.pages.tables.snapshots import comparison, snapshots
 from lakelog import AddColumn, RenameColumn
 from lakelog.errors import Unavailable
+from lakelog.log.memory.reader import MemoryReader
 from lakelog.sdk.tables.table import Table
 from tests.support.console import Console
 from tests.support.log.log_world import World, rows
@@ -130,6 +131,15 @@ def test_large_values_are_cut_and_few_are_read(world: World, console: Console, m
     assert len(found) == 20
     assert all(len(row["text"]) < 11_000 and "1,000,000 characters" in row["text"] for row in found)
     assert len(console.get("/tables/shop/large").text) < 100_000
+
+
+def test_rows_of_many_bytes_are_read_until_there_are_enough(
+    world: World, console: Console, days: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sample, "_MOST_BYTES", 1)
+    found = console.json("/tables/shop/days")["rows"]
+    assert 0 < len(found) < 4
+    assert "these are many bytes" in console.get("/tables/shop/days").text
 
 
 def test_schema_history_names_what_changed(world: World, console: Console) -> None:
@@ -315,11 +325,17 @@ def test_a_file_has_a_page_of_its_own(world: World, console: Console) -> None:
     assert console.get("/tables/shop/one_file/files/one").status == 400
 
 
-def test_the_log_shows_positions_and_records(world: World, console: Console, orders: Table) -> None:
+def test_the_log_shows_positions_and_records(
+    world: World, console: Console, orders: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown = console.json("/tables/shop/orders/log")
     assert (shown["facts"]["published_snapshot"], shown["facts"]["pending_snapshots"]) == (5, 0)
     assert "records" not in shown
+    closed: list[MemoryReader] = []
+    close = MemoryReader.close
+    monkeypatch.setattr(MemoryReader, "close", lambda self: (closed.append(self), close(self)))
     records = console.json("/tables/shop/orders/log?records=yes")["records"]
+    assert len(closed) == 1, "each request has connections to the brokers"
     assert len(records) == 10
     assert records[0]["snapshot_id"] == 5
     assert '"v": 4' in records[0]["value"].replace('"v":4', '"v": 4')

@@ -118,6 +118,23 @@ def test_a_read_that_is_cancelled_loses_nothing(metastore: InProcessMetastore) -
     asyncio.run(run())
 
 
+def test_a_read_that_runs_out_of_time_loses_nothing(metastore: InProcessMetastore) -> None:
+    async def run() -> None:
+        async with opened(metastore) as (catalog, gates):
+            table = await catalog.create_table("shop.t", SCHEMA)
+            async with table.subscribe("latest") as stream:
+                assert await stream.read(0.1) is None
+                gate = gates.gates["plan"] = Gate()
+                await table.append([{"k": 1}])
+                reading = asyncio.create_task(stream.read(0.2))
+                await gate.arrival()
+                assert await reading is None, "the metastore has not answered"
+                gate.open()
+                assert await take(stream, 1) == [1]
+
+    asyncio.run(run())
+
+
 def test_a_slow_reader_stops_only_itself_and_holds_little(metastore: InProcessMetastore) -> None:
     async def run() -> None:
         async with opened(metastore, threads=2) as (catalog, _):
@@ -199,6 +216,26 @@ def test_a_watch_that_fails_begins_again_and_nothing_is_missed(
                 rows = await table.count()
                 await table.append([{"k": 20}])
                 assert (await take(stream, rows + 1))[-1] == 20
+
+    asyncio.run(run())
+
+
+def test_readers_look_by_themselves_while_the_watch_does_not_work(
+    metastore: InProcessMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        held, _ = watched(metastore)
+
+        def watch(*_: Any, **__: Any) -> Any:
+            raise Unavailable("no proxy lets streams through")
+
+        monkeypatch.setattr(held, "watch", watch, raising=False)
+        async with lakelog.aio.Catalog(Catalog(held, LocationStores())) as catalog:
+            table = await catalog.create_table("shop.t", SCHEMA)
+            async with table.subscribe("latest") as stream:
+                assert await stream.read(0.1) is None
+                await table.append([{"k": 7}])
+                assert await take(stream, 1) == [7]
 
     asyncio.run(run())
 

@@ -9,6 +9,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -353,3 +354,22 @@ def test_a_command_prints_no_secret(environment: dict[str, str], tmp_path: Path)
         )
         assert done.returncode
         assert CANARY not in done.stdout + done.stderr
+
+
+def test_two_threads_that_remember_at_once_forget_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_known", set())
+    monkeypatch.setattr(redaction, "_pattern", None)
+    compile_pattern, others = redaction.re.compile, []
+
+    def compile_late(pattern: str) -> Any:
+        if not others:
+            others.append(threading.Thread(target=redaction.remember_secret, args=("secret-of-another",)))
+            others[0].start()
+            # Time enough to overtake this one, if nothing holds it back.
+            others[0].join(0.3)
+        return compile_pattern(pattern)
+
+    monkeypatch.setattr(redaction.re, "compile", compile_late)
+    redaction.remember_secret("secret-of-this-one")
+    others[0].join()
+    assert blot_out("secret-of-this-one secret-of-another") == "*** ***"

@@ -16,9 +16,10 @@ import pytest
 
 from lakelog.cli.app import run
 from lakelog.cli.commands.health import serving
+from lakelog.cli.commands.health.doctor import _to_lines, describe_result
 from lakelog.cli.commands.health.serving import ServingState
 from lakelog.cli.doctor import machine, services, surroundings
-from lakelog.cli.doctor.check import Check, Finding, Verdict, fine, run_checks
+from lakelog.cli.doctor.check import Check, Finding, Result, Verdict, fine, run_checks
 from lakelog.cli.doctor.checks import CHECKS
 from lakelog.cli.doctor.situation import DiskUsage, Situation
 from lakelog.cli.invocation import Invocation
@@ -161,7 +162,7 @@ def test_a_check_that_hangs_or_breaks_fails_and_the_others_go_on(tmp_path: Path)
     never = threading.Event()
 
     def hang(_: Situation) -> Finding:
-        never.wait()
+        never.wait(30)
         return fine("")
 
     def raise_(error: Exception) -> Any:
@@ -266,6 +267,23 @@ leave(1)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (1, "said\n"), done.stderr
+
+
+def test_a_store_that_overwrites_objects_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surroundings, "_refuses_twice", lambda *_: False)
+    found = surroundings.check_warehouse(situation(tmp_path, warehouse=str(tmp_path)))
+    assert (found.verdict, not list(tmp_path.iterdir())) == (Verdict.FAILED, True)
+    assert "conditional writes" in found.remedy
+
+
+def test_a_finding_names_no_secret() -> None:
+    words = "postgresql://ann:secret-word@db/lake"
+    found = Finding(Verdict.FAILED, f"No answer from {words}.", f"psql {words}", (f"tried {words}",))
+    check = CHECKS[0]
+    record = describe_result(Result(check, found, 1))
+    assert "secret-word" not in json.dumps(record)
+    assert json.dumps(record).count("ann:***@db") == 3
+    assert "secret-word" not in str(_to_lines(Result(check, found, 1), details=True))
 
 
 def test_everything_away(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
