@@ -95,7 +95,7 @@ class LivePages:
 
     def __init__(self, site: Site, pages: Sequence[PageRoute], most: int) -> None:
         self._site = site
-        found = [each if each.is_live else replace(each, show=_wait_for_metastore) for each in pages]
+        found = [each if each.is_live else replace(each, show=_wait_for_metastore, state=None) for each in pages]
         self._routes = [(Route(each.path, lambda _: None), each) for each in found]
         self._most = most
         # They go with the last stream that uses them.
