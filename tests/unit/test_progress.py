@@ -90,7 +90,7 @@ def test_what_ends_while_its_timer_runs_out_is_not_shown(monkeypatch: pytest.Mon
 
         def cancel(self) -> None: ...
 
-    monkeypatch.setattr(tracking.threading, "Timer", LateTimer)
+    monkeypatch.setattr(threading, "Timer", LateTimer)
     watcher = Watcher()
     with shown_by(watcher), track("over"):
         pass

@@ -333,7 +333,12 @@ def test_the_log_shows_positions_and_records(
     assert "records" not in shown
     closed: list[MemoryReader] = []
     close = MemoryReader.close
-    monkeypatch.setattr(MemoryReader, "close", lambda self: (closed.append(self), close(self)))
+
+    def note_and_close(reader: MemoryReader) -> None:
+        closed.append(reader)
+        close(reader)
+
+    monkeypatch.setattr(MemoryReader, "close", note_and_close)
     records = console.json("/tables/shop/orders/log?records=yes")["records"]
     assert len(closed) == 1, "each request has connections to the brokers"
     assert len(records) == 10

@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -359,7 +360,8 @@ def test_a_command_prints_no_secret(environment: dict[str, str], tmp_path: Path)
 def test_two_threads_that_remember_at_once_forget_neither(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redaction, "_known", set())
     monkeypatch.setattr(redaction, "_pattern", None)
-    compile_pattern, others = redaction.re.compile, []
+    compile_pattern = re.compile
+    others: list[threading.Thread] = []
 
     def compile_late(pattern: str) -> Any:
         if not others:
@@ -369,7 +371,7 @@ def test_two_threads_that_remember_at_once_forget_neither(monkeypatch: pytest.Mo
             others[0].join(0.3)
         return compile_pattern(pattern)
 
-    monkeypatch.setattr(redaction.re, "compile", compile_late)
+    monkeypatch.setattr(re, "compile", compile_late)
     redaction.remember_secret("secret-of-this-one")
     others[0].join()
     assert blot_out("secret-of-this-one secret-of-another") == "*** ***"
