@@ -10,6 +10,7 @@
 # before its commit. A plain Kafka consumer, which knows nothing of lakelog, watches both topics.
 
 # %%
+import atexit
 import json
 import signal
 import statistics
@@ -58,6 +59,7 @@ consumer = Consumer(
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
         "fetch.wait.max.ms": 50,
+        "log_level": 1,  # no word about a broker that stops before we do
     }
 )
 consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING) for topic in topics.values()])
@@ -123,6 +125,7 @@ with catalog.transaction(writer="courier", identifier=1) as tx:
 follower = tables["eventual"].subscribe("latest")
 follower.read(timeout=0.5)
 process = subprocess.Popen([sys.executable, "-c", WRITER, sandbox.target], stdout=subprocess.PIPE, text=True)
+atexit.register(process.kill)  # if we are stopped before we kill it
 assert process.stdout is not None
 check("the writer has written its rows", process.stdout.readline(), "written\n")
 
