@@ -54,7 +54,7 @@ COMMANDS: Final = {
     "grant": "Let a caller read, write or own a database or a table.",
     "revoke": "Take a grant on a database or table back from a caller.",
     "grants": "List the grants on a database or table, or those of a caller.",
-    "whoami": "Show who the metastore takes you for, and what you may do.",
+    "whoami": "Show your name, your role, and how you signed in; and what you may do with tables.",
     "writers": "Hand the names of writers over to other callers.",
     "sql": "Run SQL statements.",
     "completion": "Print a script that lets a shell complete what you type.",
