@@ -95,7 +95,7 @@ def list_runs(
     return Listing(
         "history",
         "History",
-        RUNS,
+        [column for column in RUNS if column.key != "table" or len(table_uuids) != 1],
         [_show_run(run, find_schema) for run in shown],
         "No run of a job is recorded.",
         next_query=request.with_query(runs_before=shown[-1].run_id) if len(found) > PAGE_ROWS else None,

@@ -15,7 +15,7 @@ from lakelog.system_tables.metadata.jobs import to_columns
 
 from ..actions.offered import is_offered
 from ..job_lists import RETRIED, STATES, list_runs, load_page
-from ..page import PAGE_ROWS, Column, Listing, Page, PageRequest
+from ..page import Column, Listing, Page, PageRequest
 from .opened import open_table, table_page
 from .rows import to_rows
 
@@ -60,7 +60,7 @@ def jobs(request: PageRequest) -> Page:
             [{**row, "_links": _retry_link(row, offered)} for row in rows],
             "Compactors have had nothing to do for this table.",
             None if following is None else request.with_query(after=following, of=table.uuid),
-            note=f"{counts.total():,} in all, those that need somebody first." if counts.total() > PAGE_ROWS else "",
+            note=f"{counts.total():,} in all, those that need somebody first." if following is not None else "",
         ),
         "history": list_runs(request, [table.uuid], lambda _: table.info.schema),
     }
