@@ -33,11 +33,11 @@ class RowPrinter:
 
     def begin(self, schema: pa.Schema) -> None:
         """Prints what stands before the first row, so that it is there without any row as well."""
-        self._print(self._texts.begin(pa.schema(zip(number_repeats(schema.names), schema.types, strict=True))))
+        self._print(self._texts.begin(pa.schema(zip(number_duplicates(schema.names), schema.types, strict=True))))
 
     def print(self, batch: pa.RecordBatch) -> None:
         """Prints a batch. Columns of one name get names of their own: an object has each key once."""
-        batch = batch.rename_columns(number_repeats(batch.schema.names))
+        batch = batch.rename_columns(number_duplicates(batch.schema.names))
         for start in range(0, batch.num_rows, MAX_PRINTED_ROWS):
             self._print(self._texts.to_text(batch.slice(start, MAX_PRINTED_ROWS)))
         self.row_count += batch.num_rows
@@ -52,7 +52,7 @@ class RowPrinter:
             self._printer.data(text)
 
 
-def number_repeats(names: Sequence[str]) -> list[str]:
+def number_duplicates(names: Sequence[str]) -> list[str]:
     """Names, of which each that was there before has a number: `a`, `a_1`, `a_2`. Pure."""
     found: dict[str, None] = {}
     for name in names:

@@ -141,6 +141,7 @@ def test_sql(up: Up, tmp_path: Path) -> None:
 
 
 def test_a_person_is_asked_for_statements_and_keeps_a_history(up: Up, tmp_path: Path) -> None:
+    up.run("sql", "-e", "CREATE DATABASE tabbed; CREATE TABLE tabbed.items AS SELECT 1 AS price")
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [*COMMAND, "-t", up.target, "sql"],
@@ -157,6 +158,10 @@ def test_a_person_is_asked_for_statements_and_keeps_a_history(up: Up, tmp_path: 
                 shown += os.read(ours, 65536).decode()
             shown = shown.partition(text)[2]
 
+        wait_for("lakelog> ")
+        os.write(ours, b"DESCRIBE tabbed.it\t;\n")
+        wait_for("tabbed.items")
+        wait_for("price")
         wait_for("lakelog> ")
         os.write(ours, b"SELECT 'a;b' AS\n")
         wait_for("...> ")
@@ -216,6 +221,7 @@ def test_status_knows_whether_it_serves(up: Up) -> None:
     record = up.json("status")
     assert record["serving"]
     assert record["latency_ms"] < 1000
+    assert all(service["metrics"] for service in record["services"]), "doctor asks them for their health"
     assert record["pipelines"] == record["logs"] == []
     assert all({"kind", "due_count", "leased_count", "oldest_due_ms"} <= queue.keys() for queue in record["jobs"])
     said = up.run("status").stdout.splitlines()

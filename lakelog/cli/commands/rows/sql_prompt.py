@@ -12,8 +12,10 @@ from typing import Final
 import click
 
 import lakelog
+from lakelog.cli.commands.rows.sql_completion import Completer
 from lakelog.cli.commands.rows.statement_runner import StatementRunner
 from lakelog.cli.commands.rows.statements import split_statements
+from lakelog.cli.completion.live_names import LiveNames
 from lakelog.cli.failures import describe_error
 from lakelog.cli.invocation import Invocation
 from lakelog.cli.output.output_format import OutputFormat
@@ -33,6 +35,7 @@ Statements end with a semicolon and may have many lines. For instance:
   INSERT INTO orders VALUES (1, 'tea', 3.50);
   CREATE TABLE notes AS SELECT * FROM read_csv('notes.csv');
   EXPLAIN SELECT item FROM orders WHERE price < 5;
+The tabulator completes names of databases, tables and columns.
 Ctrl-C drops what is typed, Ctrl-D or exit leaves."""
 
 
@@ -48,9 +51,14 @@ class Prompt:
         printer = self._invocation.printer
         where = f"lakelog {lakelog.__version__} at {self._invocation.address}"
         printer.note(f"{where}. A semicolon ends a statement, help shows some, Ctrl-D leaves.")
+        completer = Completer(
+            lambda: LiveNames(self._invocation.connect_arguments()), lambda: self._runner.session.database
+        )
+        completer.install()
         with _history():
             typed = ""
             while True:
+                completer.typed = typed
                 try:
                     line = input(_CONTINUED if typed else _PROMPT)
                 except KeyboardInterrupt:

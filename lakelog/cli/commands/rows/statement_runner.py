@@ -31,7 +31,7 @@ class StatementRunner:
 
     def __init__(self, invocation: Invocation, session: SqlSession, limit: int | None) -> None:
         self._invocation = invocation
-        self._session = session
+        self.session = session
         self._rows = RowPrinter(invocation.printer)
         default = 0 if invocation.printer.for_programs else TABLE_LIMIT
         self._limit = default if limit is None else limit
@@ -48,10 +48,10 @@ class StatementRunner:
         printer = self._invocation.printer
         row_count: int | None = None
         if isinstance(statement, Query):
-            rows = run_query(self._session, statement.sql)
+            rows = run_query(self.session, statement.sql)
             row_count = self._print(rows.schema, rows)
         else:
-            result = self._session.run(statement)
+            result = self.session.run(statement)
             if isinstance(statement, ShowCreateTable) and result.rows is not None and not printer.for_programs:
                 self._print_script(result.rows.column(0)[0].as_py())
             elif result.rows is not None:
