@@ -15,7 +15,7 @@ from ..page import Column, Listing, Page, PageRequest, table_address
 from .opened import open_table, table_page
 from .options import list_defaults, list_set_options
 from .rows import to_rows
-from .sample import load_sample
+from .sample.sample import load_sample
 from .snippets import list_snippets
 
 COLUMNS: Final = (

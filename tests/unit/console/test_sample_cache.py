@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from console.pages.page import Listing
-from console.pages.tables.sample_cache import MOST_BYTES, MOST_TABLES, SampleCache
+from console.pages.tables.sample.cache import MOST_BYTES, MOST_TABLES, SampleCache
 from lakelog.format.tables.table import TableInfo, TableName
 from lakelog.format.types.schema import TableSchema
 

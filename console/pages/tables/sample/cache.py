@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from lakelog.format.tables.table import TableInfo
 from lakelog.sdk.catalog import Catalog
 
-from ..page import Listing
+from ...page import Listing
 
 MOST_TABLES: Final = 8
 """Of a caller; those that it looked at longest ago are forgotten first."""

@@ -14,9 +14,9 @@ from lakelog.format.tables.snapshot import Snapshot
 from lakelog.reads.scan import Scan
 from lakelog.sdk.tables.table import Table
 
-from ..page import Listing, PageRequest
-from .rows import to_value_columns, to_value_rows
-from .sample_cache import SampleCache
+from ...page import Listing, PageRequest
+from ..rows import to_value_columns, to_value_rows
+from .cache import SampleCache
 
 _MOST_ROWS: Final = 20
 _MOST_COLUMNS: Final = 40

@@ -1,0 +1,1 @@
+"""Sample rows of a table, kept while it does not change."""
