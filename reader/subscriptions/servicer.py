@@ -35,6 +35,7 @@ from lakelog.serving.edge.request_ids import find_request_id
 from lakelog.serving.logging_setup import Logger
 from lakelog.tracing.request_ids import current
 
+from .lines import SubscriptionLines
 from .metrics import SubscriptionMetrics
 from .pump import ClientLeft, Pump
 from .requests import Start, to_start
@@ -118,24 +119,24 @@ class ReaderServicer:
 
     async def Subscribe(self, request_iterator: Any, context: Context) -> None:  # noqa: N802
         """Serves one subscription until its end."""
-        outcome, caller = "client", ""
+        outcome, lines = "client", SubscriptionLines()
         request_id = find_request_id(context.invocation_metadata()) or self._ids.new_id()
         current.set(request_id)
         try:
             found = self._recognize(context, to_address(context.peer()))
-            caller = found.name
-            release = self._acquire_slot(caller)
+            lines.caller = found.name
+            release = self._acquire_slot(found.name)
             with self._callers.keep(found, lambda: self._recognize(context, address="")) as lost:
-                await self._serve(context, release, lost, self._rights.of(found))
+                await self._serve(context, release, lost, self._rights.of(found), lines)
         except asyncio.CancelledError:
             raise
         except Exception as error:
             failure = self._as_our_own(error)
             outcome = failure.reason
-            if self.refusals.admit(outcome, caller or to_address(context.peer())):
+            if self.refusals.admit(outcome, lines.caller or to_address(context.peer())):
                 self._log.info(
                     "subscription ended",
-                    caller=caller or None,
+                    **lines.to_fields(),
                     outcome=outcome,
                     peer=context.peer(),
                     message=failure.message,
@@ -145,6 +146,8 @@ class ReaderServicer:
             fail(context, failure, request_id)
         finally:
             self._metrics.ended.labels(outcome).inc()
+            if outcome == "client" and lines.pump is not None:
+                self._log.info("subscription ended", **lines.to_fields(), outcome=outcome)
 
     def _acquire_slot(self, caller: str) -> Callable[[], None]:
         """Takes a slot; returns the function that gives it back."""
@@ -180,7 +183,12 @@ class ReaderServicer:
         return ResourceExhausted(message, reason="TOO_MANY_SUBSCRIPTIONS", metadata={"limit": str(limit)})
 
     async def _serve(
-        self, context: Context, release: Callable[[], None], lost: asyncio.Event, right: ReadRight | None
+        self,
+        context: Context,
+        release: Callable[[], None],
+        lost: asyncio.Event,
+        right: ReadRight | None,
+        lines: SubscriptionLines,
     ) -> None:
         try:
             start = await _read_start(context)
@@ -190,6 +198,7 @@ class ReaderServicer:
         if start is None:
             release()
             return
+        lines.start = start
         window = SendWindow(start.max_bytes, start.max_messages)
         check = None if right is None else right.check_if_old
         pump = Pump(window, self._metrics, asyncio.get_running_loop(), check=check)
@@ -199,6 +208,9 @@ class ReaderServicer:
             await asyncio.shield(beginning)
             self._metrics.opened.inc()
             self.pumps.add(pump)
+            # It reads already: how far it is would be chance.
+            self._log.info("subscription opened", **lines.to_fields())
+            lines.pump = pump
             await self._exchange(context, pump, window, lost, right)
         finally:
             self.pumps.discard(pump)

@@ -24,6 +24,7 @@ from typing import Final
 
 import grpc
 
+from lakelog.client.connection.calls import to_headers
 from lakelog.client.connection.channels import note_opened
 from lakelog.client.connection.reader_target import ReaderTarget
 from lakelog.client.connection.retry import CLOSED, RetryPolicy
@@ -49,6 +50,7 @@ from lakelog.rpc.messages import build
 from lakelog.rpc.services import Stubs
 from lakelog.rpc.v1 import reader_pb2
 from lakelog.storage.parquet.read_counts import ReadCounts, ReadMetrics
+from lakelog.tracing.request_ids import current_or_new
 
 _log = logging.getLogger(__name__)
 
@@ -151,6 +153,8 @@ class RemoteFollower:
         self._policy = policy
         self._clock = clock
         self._rng = rng
+        # Also of calls that go on elsewhere later, by a thread that is in no operation.
+        self._request_id: Final = current_or_new()
         self._uuids = {table.name: table.table_uuid for table in start.tables}
         self._points: dict[str, ResumePoint] = {}
         self._counts = ReadCounts()
@@ -278,7 +282,7 @@ class RemoteFollower:
         tries = 0
         while not self._closed.is_set():
             target = self._reader.targets[self._next % len(self._reader.targets)]
-            call = self._opening = _Call(self._reader, target, start)
+            call = self._opening = _Call(self._reader, target, start, self._request_id)
             if self._closed.is_set():
                 call.close()
                 return None
@@ -314,7 +318,7 @@ def _is_full(error: LakelogError, points: Mapping[str, ResumePoint]) -> bool:
 class _Call:
     """One stream at one server."""
 
-    def __init__(self, reader: ReaderTarget, target: Target, start: reader_pb2.SubscribeStart) -> None:
+    def __init__(self, reader: ReaderTarget, target: Target, start: reader_pb2.SubscribeStart, request_id: str) -> None:
         self._target = target
         self.metadata: Final = to_metadata(reader.token)
         note_opened()
@@ -330,7 +334,9 @@ class _Call:
         self._failure: LakelogError | None = None
         self.send(reader_pb2.SubscribeRequest(start=start))
         methods = Stubs(self._channel, reader_pb2.DESCRIPTOR.services_by_name.values())
-        self._responses = methods.Subscribe(iter(self._requests.get, None), metadata=self.metadata)
+        self._responses = methods.Subscribe(
+            iter(self._requests.get, None), metadata=self.metadata + to_headers(request_id)
+        )
         self._thread = threading.Thread(target=self._receive, name="lakelog-reader", daemon=True)
         self._thread.start()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -69,6 +70,34 @@ def test_it_shows_what_a_subscription_without_it_shows(
         assert str(other.context.reader) == target
         with other.table(append.name).subscribe(options={"scan.snapshot-id": 3}) as stream:
             assert take(stream, 3) == [(append.name, n + 1, n, f"x{n}") for n in (2, 3, 4)]
+
+
+def test_the_log_says_who_reads_what_and_how_far(
+    catalog: Catalog, database: str, start_replica: Start, tmp_path: Path
+) -> None:
+    table = make_append(catalog, database)
+    table.append(items(1))
+    target = start_replica().target
+    with lakelog.request_id("dashboard-7"), table.subscribe(consumer_id="dashboard", reader=target) as stream:
+        take(stream, 1)
+        assert stream.read(0.5) is None, "the snapshot is complete"
+
+    def find(event: str) -> dict[str, Any]:
+        give_up_s = time.monotonic() + WAIT_S
+        while time.monotonic() < give_up_s:
+            lines = (tmp_path / "reader-0.log").read_text().splitlines()
+            found = [json.loads(line) for line in lines if f'"event": "{event}"' in line]
+            if found:
+                return found[0]
+            time.sleep(0.05)
+        raise AssertionError(f"no line says {event}")
+
+    for event in ("subscription opened", "subscription ended"):
+        line = find(event)
+        assert (line["table"], line["consumer"]) == ([str(table.name)], "dashboard")
+        assert line["request_id"] == "dashboard-7"
+    assert "snapshot" not in find("subscription opened")
+    assert (line["snapshot"], line["outcome"]) == ([1], "client")
 
 
 def test_a_stream_keeps_its_columns_over_changes_and_replicas(
