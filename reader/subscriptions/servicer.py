@@ -208,8 +208,9 @@ class ReaderServicer:
             await asyncio.shield(beginning)
             self._metrics.opened.inc()
             self.pumps.add(pump)
-            lines.pump = pump
+            # It reads already: how far it is would be chance.
             self._log.info("subscription opened", **lines.to_fields())
+            lines.pump = pump
             await self._exchange(context, pump, window, lost, right)
         finally:
             self.pumps.discard(pump)
