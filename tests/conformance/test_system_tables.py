@@ -53,6 +53,8 @@ def test_catalog_wide(read: Read, names: dict[str, str]) -> None:
     assert read("sys.pipelines", ("name",), None, None).num_rows == 0
     jobs = read("sys.jobs", ("kind", "bucket", "partition"), f"`table` = '{table}' AND kind = 'compact'", None)
     assert {"kind": "compact", "bucket": 0, "partition": "dt=a"} in jobs.to_pylist()
+    runs = read("sys.job_runs", ("result", "kind"), f"`table` = '{table}'", None)
+    assert {each["result"] for each in runs.to_pylist()} <= {"done"}
     kinds = read("sys.services", ("kind", "liveness"), None, None).to_pylist()
     assert {"kind": "metastore", "liveness": "present"} in kinds
 
@@ -72,8 +74,9 @@ def test_all_columns(kind: str, catalog: Catalog, names: dict[str, str]) -> None
 
 
 def test_every_table_has_a_case() -> None:
-    assert {case.kind for case in CASES} | {"jobs"} == set(OF_TABLES)
-    assert set(OF_CATALOGS) == {"databases", "tables", "jobs", "consumers", "logs", "services", "pipelines"}
+    assert {case.kind for case in CASES} | {"jobs", "job_runs"} == set(OF_TABLES)
+    of_catalogs = {"databases", "tables", "jobs", "job_runs", "consumers", "logs", "services", "pipelines"}
+    assert set(OF_CATALOGS) == of_catalogs
 
 
 REFUSED = (

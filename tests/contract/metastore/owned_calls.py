@@ -312,6 +312,7 @@ OPEN_TO_THE_ROLE: Mapping[str, str] = {
     "AcquireLease": "takes only what is free or over",
     "LeaseJob": "takes only what is due or over",
     "RetryJob": "refuses jobs that are held",
+    "ListJobRuns": "reads",
     "GetWriterProgress": "reads",
     "FindAttempts": "reads",
     "FindUsedFiles": "reads",
