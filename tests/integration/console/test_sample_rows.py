@@ -7,7 +7,7 @@ import itertools
 import pyarrow as pa
 import pytest
 
-from console.pages.tables import sample
+from console.pages.tables.sample import sample
 from lakelog.sdk.catalog import Catalog
 from lakelog.sdk.tables.table import Table
 from tests.support.running_console import RunningConsole
