@@ -42,7 +42,7 @@ PAUSES: Final = 100
 """A page is made again after a pause of at least so many times as long as it took, up to the longest pause: so an open
 page costs at most one percent of a core."""
 
-LONGEST_PAUSE_S: Final = 60.0
+LONGEST_PAUSE_S: Final = 20.0
 
 LONGEST_S: Final = 3600.0
 """A stream ends after this, and the browser opens another one: so signed tokens that have expired are noticed, and

@@ -54,7 +54,7 @@ class _Replica:
     metadata: tuple[tuple[str, str], ...] = ()
     target: str = field(default="")
 
-    def __call__(self, reader: ReaderTarget, target: object, start: object) -> _Replica:
+    def __call__(self, reader: ReaderTarget, target: object, start: object, request_id: str) -> _Replica:
         return _Replica(self.opened, self.gone, target=str(target))
 
     def open(self) -> reader_pb2.SubscribeOpened | Unavailable:

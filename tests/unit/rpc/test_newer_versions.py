@@ -20,7 +20,7 @@ from lakelog.rpc.job import from_proto_job, from_proto_service
 from lakelog.rpc.messages import parse
 from lakelog.rpc.predicate import from_proto_predicate
 from lakelog.rpc.snapshot import from_proto_snapshot
-from lakelog.rpc.table import from_proto_grant
+from lakelog.rpc.table import from_proto_grant, from_proto_identity
 from lakelog.rpc.table_files import from_proto_attempt, from_proto_used_file
 from lakelog.rpc.unary import SERVICES
 from lakelog.rpc.v1 import grants_pb2, jobs_pb2, presence_pb2, table_files_pb2, types_pb2
@@ -37,6 +37,8 @@ READERS: Mapping[str, Callable[[Any], object]] = {
     "ServiceState": lambda n: from_proto_service(presence_pb2.Service(state=n)),
     "GrantLevel": lambda n: from_proto_grant(grants_pb2.Grant(level=n)),
     "FileUse": lambda n: from_proto_used_file(table_files_pb2.UsedFile(use=n)),
+    "CallerRole": lambda n: from_proto_identity(grants_pb2.WhoAmIResponse(role=n, sign_in=grants_pb2.SIGN_IN_NONE)),
+    "SignIn": lambda n: from_proto_identity(grants_pb2.WhoAmIResponse(role=grants_pb2.CALLER_ROLE_READER, sign_in=n)),
     "AttemptState": lambda n: from_proto_attempt(table_files_pb2.AttemptAge(state=n)),
 }
 
