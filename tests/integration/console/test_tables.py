@@ -14,6 +14,7 @@ import pytest
 from console.pages.tables import files as file_pages
 from console.pages.tables import names as name_pages
 from console.pages.tables.sample import sample
+from console.pages.tables.sample.cache import SampleCache
 from console.pages.tables.jobs import measure_amplification
 from console.pages.tables.snapshots import comparison, snapshots
 from lakelog import AddColumn, RenameColumn
@@ -136,6 +137,7 @@ def test_large_values_are_cut_and_few_are_read(world: World, console: Console, m
 def test_rows_of_many_bytes_are_read_until_there_are_enough(
     world: World, console: Console, days: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sample, "_cache", SampleCache())
     monkeypatch.setattr(sample, "_MOST_BYTES", 1)
     found = console.json("/tables/shop/days")["rows"]
     assert 0 < len(found) < 4
