@@ -16,7 +16,7 @@ from lakelog.cli.failures import ExitCode, exit_code_of
 from lakelog.client.connection.status import from_proto_status, to_proto_status
 from lakelog.errors import InvalidArgument, LakelogError, NotFound, Unavailable
 from lakelog.options.values import TableOptions
-from lakelog.rpc.job import from_proto_job, from_proto_service
+from lakelog.rpc.job import JOB_COUNT, JOB_RUN, from_proto_job, from_proto_service
 from lakelog.rpc.messages import parse
 from lakelog.rpc.predicate import from_proto_predicate
 from lakelog.rpc.snapshot import from_proto_snapshot
@@ -34,6 +34,8 @@ READERS: Mapping[str, Callable[[Any], object]] = {
     "LogContent": lambda n: from_proto_snapshot(types_pb2.Snapshot(kind=APPEND, log=n)),
     "Operator": lambda n: from_proto_predicate(types_pb2.Predicate(comparison=types_pb2.Comparison(operator=n))),
     "JobState": lambda n: from_proto_job(jobs_pb2.Job(state=n)),
+    "JobStatus": lambda n: JOB_COUNT.from_proto(jobs_pb2.JobCount(status=n)),
+    "RunResult": lambda n: JOB_RUN.from_proto(jobs_pb2.JobRun(result=n)),
     "ServiceState": lambda n: from_proto_service(presence_pb2.Service(state=n)),
     "GrantLevel": lambda n: from_proto_grant(grants_pb2.Grant(level=n)),
     "FileUse": lambda n: from_proto_used_file(table_files_pb2.UsedFile(use=n)),
