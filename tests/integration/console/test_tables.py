@@ -13,9 +13,9 @@ import pytest
 
 from console.pages.tables import files as file_pages
 from console.pages.tables import names as name_pages
+from console.pages.tables.jobs import measure_amplification
 from console.pages.tables.sample import sample
 from console.pages.tables.sample.cache import SampleCache
-from console.pages.tables.jobs import measure_amplification
 from console.pages.tables.snapshots import comparison, snapshots
 from lakelog import AddColumn, RenameColumn
 from lakelog.errors import Unavailable
