@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pyarrow as pa
 import pytest
@@ -108,6 +109,16 @@ def test_a_window_that_is_closed_gives_its_place_back(target: str) -> None:
         wait_until_unused(console)
         with console.stream("/pipelines") as third:
             third.wait_for("page")
+
+
+def test_one_caller_does_not_take_all_places(target: str) -> None:
+    with running_console(target, "--max-live-pages", "3") as console, ExitStack() as windows:
+        for _ in range(2):
+            windows.enter_context(console.stream("/jobs")).wait_for("page")
+        with console.stream("/jobs") as third:
+            assert third.response.status == 204
+        windows.enter_context(console.stream("/jobs", "viewer")).wait_for("page")
+        assert console.live.count == 3
 
 
 def test_a_token_that_ends_ends_the_stream(console: RunningConsole) -> None:
