@@ -208,8 +208,7 @@ class LivePages:
             return question.answer
 
     async def _render(self, page: PageRoute, asked: Request) -> str:
-        made = await self._site.load(page.show, asked)
-        response = self._site.show(made, asked, is_live=True)
+        response = await self._site.respond(page.show, asked, is_live=True)
         return _event("page", bytes(response.body).decode()) if response.status_code == 200 else _event("changed", "")
 
 
