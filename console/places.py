@@ -31,7 +31,7 @@ class Places:
         """Whether the caller could take one now.
 
         Args:
-            caller: Names the caller; empty where no one is told from others, and everyone may take any place.
+            caller: Names the caller; empty where no one is identified, and everyone may take any place.
         """
         own, free = self._taken.get(caller, 0), self._most - self.count
         return free > 0 and (not caller or is_fair(own, free))

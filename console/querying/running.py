@@ -64,7 +64,7 @@ def run_statement(
         catalog: The caller's; a copy of it works in the process.
         text: The statement.
         database: The database of tables that are named without one; None: there is none.
-        caller: Whose statement it is; empty where no one is told from others.
+        caller: Whose statement it is; empty where no one is identified.
         max_rows: At most so many rows are returned.
         seconds: So long it may take.
         left: Set when no one waits for the rows any more; then the statement is ended.

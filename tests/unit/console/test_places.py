@@ -23,7 +23,7 @@ def test_each_caller_leaves_some_for_the_next(most: int, of_each: list[int]) -> 
     assert [take_all(places, caller) for caller in ("a", "b", "c")] == of_each
 
 
-def test_where_no_one_is_told_from_others_any_place_is_taken() -> None:
+def test_where_no_one_is_identified_any_place_is_taken() -> None:
     places = Places(3)
     assert take_all(places, "") == 3
     assert not places.take("a")
