@@ -152,18 +152,35 @@ class Site:
         def make() -> Loaded:
             with self.callers.catalog(token) as catalog:
                 asked = PageRequest(catalog, path, query, self.clock, self.settings, form or {})
-                made = page(asked if left is None else replace(asked, left=left))
-                request.state.caller_name = name_caller(catalog)
-                return made
+                return page(asked if left is None else replace(asked, left=left))
 
         return await anyio.to_thread.run_sync(make, limiter=self._threads)
 
-    async def _load_watched(self, page: PageFunction, request: Request) -> Page | Redirect:
-        """As `load`; the page learns when its browser has left, or this console ends."""
+    async def respond(
+        self,
+        page: PageFunction,
+        request: Request,
+        *,
+        is_live: bool,
+        form: Mapping[str, str] | None = None,
+        left: threading.Event | None = None,
+    ) -> Response:
+        """The response of a page's function, made in the same thread.
+
+        To render a long page takes a tenth of a second, in which the event loop would answer nothing else.
+        """
+
+        def make(asked: PageRequest) -> Response:
+            return self.show(_make_named(page, request, asked), request, is_live=is_live)
+
+        return await self.load(make, request, form, left)
+
+    async def _respond_watched(self, route: PageRoute, request: Request) -> Response:
+        """As `respond`; the page learns when its browser has left, or this console ends."""
         left = threading.Event()
         watching = asyncio.create_task(_wait_until_left(request, left))
         try:
-            return await self.load(page, request, left=left)
+            return await self.respond(route.show, request, is_live=route.is_live, left=left)
         finally:
             watching.cancel()
             left.set()
@@ -174,8 +191,9 @@ class Site:
             try:
                 if request.method == "POST":
                     return await self._act(route, request)
-                load = self._load_watched if route.is_long else self.load
-                return self.show(await load(route.show, request), request, is_live=route.is_live)
+                if route.is_long:
+                    return await self._respond_watched(route, request)
+                return await self.respond(route.show, request, is_live=route.is_live)
             except LakelogError as error:
                 return self.explain(error, request)
 
@@ -186,16 +204,19 @@ class Site:
             raise PermissionDenied("This console only shows: its operator has not switched actions on (--actions).")
         fields = await read_form(request, 100)
         if not route.is_action:
-            return self.show(await self.load(route.act, request, fields), request, is_live=False)
+            return await self.respond(route.act, request, is_live=False, form=fields)
         if not fields.get(FORM_TOKEN):
             raise InvalidArgument("The form has no token: open its page, and send it from there.")
         # A form that was changed after it was sent is another one.
         key = (Callers.key(self.token_of(request)), request.url.path, tuple(sorted(fields.items())))
-        done = await self._once.run(key, partial(self.load, route.act, request, fields))
-        return self.show(done, request, is_live=False)
+        act = partial(_make_named, route.act, request)
+        done = await self._once.run(key, partial(self.load, act, request, fields))
+        show = partial(self.show, done, request, is_live=False)
+        # Its own answer for each request, as each has its own cookies.
+        return await anyio.to_thread.run_sync(show, limiter=self._threads)
 
     def show(self, page: Page | Redirect, request: Request, *, is_live: bool) -> Response:
-        """A page as HTML, JSON or CSV, or the way to another one."""
+        """A page as HTML, JSON or CSV, or the way to another one; for threads of pages."""
         if isinstance(page, Redirect):
             redirect = RedirectResponse(page.address, HTTPStatus.SEE_OTHER)
             if page.message:
@@ -327,6 +348,13 @@ async def read_form(request: Request, max_fields: int) -> dict[str, str]:
     except TimeoutError as error:
         text = "The form took too long to arrive.\n"
         raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, text, {"Connection": "close"}) from error
+
+
+def _make_named(page: PageFunction, request: Request, asked: PageRequest) -> Page | Redirect:
+    """What a page's function returns; the request then knows the caller's name, for the head of the page."""
+    made = page(asked)
+    request.state.caller_name = name_caller(asked.catalog)
+    return made
 
 
 async def _wait_until_left(request: Request, left: threading.Event) -> None:

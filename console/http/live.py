@@ -29,6 +29,7 @@ from lakelog.client.connection.status import UNAUTHENTICATED
 from lakelog.errors import LakelogError
 
 from ..pages.page import PageRequest, Redirect
+from ..places import Places
 from .app import PageRoute, Site
 from .callers import Callers
 
@@ -90,19 +91,23 @@ class LivePages:
     Args:
         site: Makes the pages.
         pages: All pages. One that does not update itself is loaded again once a metastore that was away answers.
-        most: Streams at once.
+        most: Streams at once, of all callers.
     """
 
     def __init__(self, site: Site, pages: Sequence[PageRoute], most: int) -> None:
         self._site = site
         found = [each if each.is_live else replace(each, show=_wait_for_metastore, state=None) for each in pages]
         self._routes = [(Route(each.path, lambda _: None), each) for each in found]
-        self._most = most
+        self._places = Places(most)
         # They go with the last stream that uses them.
         self._shared: WeakValueDictionary[tuple[str, str], _Shared] = WeakValueDictionary()
         self._questions: WeakValueDictionary[tuple[str, ...], _Question] = WeakValueDictionary()
-        self.count = 0
         self._ending = asyncio.Event()
+
+    @property
+    def count(self) -> int:
+        """Open streams."""
+        return self._places.count
 
     def end(self) -> None:
         """Ends all streams, and refuses further ones."""
@@ -114,7 +119,7 @@ class LivePages:
         found = self._find(address, request)
         if found is None:
             return Response(f"No page {address[:200]!r} updates itself.\n", 404, media_type="text/plain")
-        if self.count >= self._most or self._ending.is_set():
+        if self._ending.is_set() or not self._places.is_free_for(self._caller_of(request)):
             # 204 tells the browser not to try again.
             return Response(status_code=204)
         page, asked = found
@@ -133,14 +138,17 @@ class LivePages:
         return None
 
     async def _stream(self, page: PageRoute, asked: Request, address: str) -> AsyncIterator[str]:
-        loop = asyncio.get_running_loop()
-        shared, seen, end_s = self._share(asked, address), "", loop.time() + LONGEST_S
-        if shared.made_s < loop.time() - EVERY_S:
-            # The new window has just loaded the page, and must not go back to what another one shows.
-            shared.forget()
-        self.count += 1
+        caller = self._caller_of(asked)
+        if not self._places.take(caller):
+            # Another one was faster. The browser asks once more, and hears that there is none.
+            return
         self._site.metrics.live_pages.set(self.count)
         try:
+            loop = asyncio.get_running_loop()
+            shared, seen, end_s = self._share(asked, address), "", loop.time() + LONGEST_S
+            if shared.made_s < loop.time() - EVERY_S:
+                # The new window has just loaded the page, and must not go back to what another one shows.
+                shared.forget()
             yield "retry: 3000\n\n"
             while loop.time() < end_s:
                 event = await self._look(shared, page, asked)
@@ -157,11 +165,14 @@ class LivePages:
                     continue
                 return
         finally:
-            self.count -= 1
+            self._places.give_back(caller)
             self._site.metrics.live_pages.set(self.count)
 
+    def _caller_of(self, request: Request) -> str:
+        return Callers.key(self._site.token_of(request))
+
     def _share(self, asked: Request, address: str) -> _Shared:
-        caller = Callers.key(self._site.token_of(asked))
+        caller = self._caller_of(asked)
         table = (caller, *(asked.path_params.get(name, "") for name in ("database", "table")))
         question = self._questions.setdefault(table, _Question())
         return self._shared.setdefault((caller, address), _Shared(question))
@@ -197,8 +208,7 @@ class LivePages:
             return question.answer
 
     async def _render(self, page: PageRoute, asked: Request) -> str:
-        made = await self._site.load(page.show, asked)
-        response = self._site.show(made, asked, is_live=True)
+        response = await self._site.respond(page.show, asked, is_live=True)
         return _event("page", bytes(response.body).decode()) if response.status_code == 200 else _event("changed", "")
 
 

@@ -25,6 +25,7 @@ from lakelog.privacy.redaction import blot_out
 
 from ..querying.running import QueryRows, run_statement
 from .page import Column, Kind, Listing, Page, PageRequest
+from .rights import who_is
 
 _EXAMPLES: Final = (
     "SELECT * FROM sys.tables ORDER BY bytes DESC LIMIT 10",
@@ -50,6 +51,8 @@ def query(request: PageRequest) -> Page:
                 request.catalog,
                 text,
                 database or None,
+                # Those whom the metastore does not know run nothing here, not even a statement without a table.
+                caller=who_is(request.catalog).name,
                 max_rows=settings.max_query_rows,
                 seconds=settings.query_seconds,
                 left=request.left,

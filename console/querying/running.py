@@ -19,6 +19,8 @@ import pyarrow as pa
 from lakelog.errors import InvalidArgument, LakelogError, ResourceExhausted, Unavailable
 from lakelog.sdk.catalog import Catalog
 
+from ..places import Places
+
 AT_ONCE: Final = 3
 """Statements that run at once in one console; further ones are refused, and do not wait in threads of pages."""
 
@@ -30,7 +32,7 @@ _LOOK_S: Final = 0.2
 
 _processes: Final = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload([f"{__package__}.worker"])
-_places: Final = threading.BoundedSemaphore(AT_ONCE)
+_places: Final = Places(AT_ONCE)
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,14 @@ class QueryRows:
 
 
 def run_statement(
-    catalog: Catalog, text: str, database: str | None, *, max_rows: int, seconds: float, left: threading.Event
+    catalog: Catalog,
+    text: str,
+    database: str | None,
+    *,
+    caller: str,
+    max_rows: int,
+    seconds: float,
+    left: threading.Event,
 ) -> QueryRows:
     """Runs a statement that `read_statement` lets through; blocks until it ends or is ended.
 
@@ -55,22 +64,25 @@ def run_statement(
         catalog: The caller's; a copy of it works in the process.
         text: The statement.
         database: The database of tables that are named without one; None: there is none.
+        caller: Whose statement it is; empty where no one is identified.
         max_rows: At most so many rows are returned.
         seconds: So long it may take.
         left: Set when no one waits for the rows any more; then the statement is ended.
 
     Raises:
-        ResourceExhausted: Too many statements run already.
+        ResourceExhausted: Too many statements run already, in all or of this caller.
         InvalidArgument: It took too long or too much memory, or no one waits for it.
         Unavailable: Its process did not start.
         LakelogError: An error of the statement.
     """
-    if not _places.acquire(blocking=False):
-        raise ResourceExhausted(f"{AT_ONCE} statements run here already: try again in a moment.")
+    if not _places.take(caller):
+        raise ResourceExhausted(
+            f"As many statements run here already as can for you and all others, of {AT_ONCE}: try again in a moment."
+        )
     try:
         return _run(catalog, text, database, max_rows, seconds, left)
     finally:
-        _places.release()
+        _places.give_back(caller)
 
 
 def _run(

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.format.commit.facts import TableHead
+from lakelog.format.keys.encoding import MAX_PARTITION_BYTES
 from lakelog.format.keys.parts import split_key
 from lakelog.format.tables.packed_statistics import decode_column
 from lakelog.format.tables.plan import PlanRequest
-from lakelog.format.tables.prune import ColumnBounds, PreparedPredicate
+from lakelog.format.tables.prune import NULL, ColumnBounds, PreparedPredicate
 from lakelog.format.types.schema import TableSchema, field_id
 
 from ..heavy_work import LIGHT, WorkThreads
@@ -22,8 +23,6 @@ from ..store.records import FileQuery
 from ..store.transaction import Transaction
 from ..tables.partitions import partition_types
 from .older_files import adapt_bounds
-
-_NULL_PART: Final = b"\x00"
 
 _COMPARISON_COST: Final = 40
 """A comparison, even of few files, costs as much as handling this many files."""
@@ -234,7 +233,10 @@ async def make_filter(
         used = matches.predicate.field_ids
         if not used.isdisjoint(partition_ids):
             known = sorted(partitions) if partitions is not None else await tx.list_partitions(head.table_id)
-            matching = matches.find(known, types, partition_ids)
+            named = None if partitions is not None else name_partitions(matches.predicate, partition_ids)
+            # The few that it names need not be found among all by a test of each.
+            possible = known if named is None else sorted(named.intersection(known))
+            matching = matches.find(possible, types, partition_ids)
             if matching is None:
                 return None
             if len(matching) < len(known):
@@ -260,6 +262,22 @@ async def make_filter(
     )
 
 
+def name_partitions(predicate: PreparedPredicate, column_ids: Sequence[int]) -> frozenset[bytes] | None:
+    """Encoded partitions in which alone rows can match; None: the predicate does not name all parts, or too many. Pure.
+
+    Args:
+        predicate: It may exclude some of them by other comparisons, and names some that do not exist.
+        column_ids: Field ids of the partition columns.
+    """
+    named = [b""]
+    for column_id in column_ids:
+        values = predicate.find_named_values(column_id)
+        if values is None or len(named) * len(values) > LIGHT:
+            return None
+        named = [start + value for start in named for value in values if len(start) + len(value) <= MAX_PARTITION_BYTES]
+    return frozenset(named)
+
+
 def partition_bounds(
     partitions: Sequence[bytes], types: Sequence[pa.DataType], column_ids: Sequence[int]
 ) -> dict[int, ColumnBounds]:
@@ -267,7 +285,7 @@ def partition_bounds(
     parts = [split_key(partition, types) for partition in partitions]
     bounds = {}
     for place, column_id in enumerate(column_ids):
-        values = [None if part[place] == _NULL_PART else part[place] for part in parts]
+        values = [None if part[place] == NULL else part[place] for part in parts]
         value = pa.array(values, pa.binary())
         bounds[column_id] = ColumnBounds(value, value, pc.cast(value.is_null(), pa.int64()))
     return bounds

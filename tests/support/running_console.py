@@ -132,11 +132,11 @@ class RunningConsole:
         return self.send("POST", path, token=token_of(name), body=fields, **more)
 
     @contextmanager
-    def stream(self, page: str, name: str = "root") -> Iterator[Stream]:
-        """The live stream of a page."""
+    def stream(self, page: str, name: str = "root", *, token: str | None = None) -> Iterator[Stream]:
+        """The live stream of a page, as a caller by name or with a token gets it."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
-            headers = {"Host": "localhost", "Authorization": f"Bearer {token_of(name)}"}
+            headers = {"Host": "localhost", "Authorization": f"Bearer {token or token_of(name)}"}
             connection.request("GET", f"/live?{urlencode({'page': page})}", headers=headers)
             yield Stream(connection.getresponse())
         finally:

@@ -11,9 +11,10 @@ conjunction of single columns the answer is the conjunction of the answers: too 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,9 @@ import pyarrow.compute as pc
 from lakelog.format.tables.combine import combine
 from lakelog.format.tables.predicate import AllOf, Comparison, Operator, Predicate
 from lakelog.format.tables.value_set import Mask, ValueSet
+
+NULL: Final = b"\x00"
+"""The encoding of NULL, of every type."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,17 @@ class PreparedPredicate:
     def field_ids(self) -> frozenset[int]:
         """The columns that are compared."""
         return frozenset(each.field_id for each in _comparisons(self._predicate))
+
+    def find_named_values(self, field_id: int) -> Sequence[bytes] | None:
+        """The encoded values of which a column has one wherever the predicate is true; None: it does not name them."""
+        operands = self._predicate.operands if isinstance(self._predicate, AllOf) else (self._predicate,)
+        for each in operands:
+            if isinstance(each, Comparison) and each.field_id == field_id:
+                if each.operator is Operator.IN:
+                    return each.values
+                if each.operator is Operator.IS_NULL:
+                    return (NULL,)
+        return None
 
     def may_match(self, columns: Mapping[int, ColumnBounds], row_count: pa.Array) -> Mask:
         """Returns for each file whether it may hold a row for which the predicate is true.

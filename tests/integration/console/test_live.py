@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pyarrow as pa
 import pytest
 
 from console.http import callers, live
 from console.http.app import PageRoute
-from console.pages.page import Page, PageRequest
+from console.pages.page import Column, Listing, Page, PageRequest
 from console.routes import PAGES
 from lakelog.client.connection.retry import RetryPolicy
 from lakelog.sdk.catalog import Catalog
@@ -110,6 +112,16 @@ def test_a_window_that_is_closed_gives_its_place_back(target: str) -> None:
             third.wait_for("page")
 
 
+def test_one_caller_does_not_take_all_places(target: str) -> None:
+    with running_console(target, "--max-live-pages", "3") as console, ExitStack() as windows:
+        for _ in range(2):
+            windows.enter_context(console.stream("/jobs")).wait_for("page")
+        with console.stream("/jobs") as third:
+            assert third.response.status == 204
+        windows.enter_context(console.stream("/jobs", "viewer")).wait_for("page")
+        assert console.live.count == 3
+
+
 def test_a_token_that_ends_ends_the_stream(console: RunningConsole) -> None:
     with console.stream("/jobs", "nobody") as stream:
         assert stream.next() == ("signed-out", "")
@@ -145,3 +157,44 @@ def test_slow_pages_do_not_block_others(target: str, slow: tuple[PageRoute, thre
         for thread in threads:
             thread.join()
         assert answers == [200] * 5
+
+
+class SlowText:
+    """A value whose HTML takes until the test goes on."""
+
+    def __init__(self) -> None:
+        self.is_rendered = threading.Event()
+        self.going_on = threading.Event()
+
+    def __str__(self) -> str:
+        self.is_rendered.set()
+        assert self.going_on.wait(20)
+        return "it took long"
+
+
+@pytest.mark.parametrize("kind", ["page", "action", "stream"])
+def test_nothing_waits_while_a_long_page_is_rendered(target: str, kind: str) -> None:
+    slow = SlowText()
+
+    def show(_request: PageRequest) -> Page:
+        return Page("listings.html", "Slow", {"rows": Listing("rows", "Rows", [Column("v", "V")], [{"v": slow}])})
+
+    route = PageRoute("/slow", show, act=show)
+    with running_console(target, "--actions", pages=(*PAGES, route)) as console:
+
+        def ask() -> str:
+            if kind == "stream":
+                with console.stream("/slow") as stream:
+                    return stream.wait_for("page")
+            form = {"form_token": "x"}
+            return (console.get("/slow") if kind == "page" else console.post("/slow", form)).text
+
+        with ThreadPoolExecutor(1) as threads:
+            try:
+                asked = threads.submit(ask)
+                assert slow.is_rendered.wait(20)
+                assert console.get("/pipelines", timeout=10).status == 200
+                assert not asked.done()
+            finally:
+                slow.going_on.set()
+            assert "it took long" in asked.result()

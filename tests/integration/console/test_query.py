@@ -223,16 +223,40 @@ def test_huge_values_are_cut_and_do_not_fill_the_console(console: RunningConsole
     assert len(answer.text) < 200_000
 
 
-def test_too_many_statements_at_once_are_refused(console: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> None:
-    for _ in range(running.AT_ONCE):
-        assert running._places.acquire(blocking=False)
+def test_too_many_statements_at_once_are_refused(console: RunningConsole) -> None:
+    for number in range(running.AT_ONCE):
+        assert running._places.take(f"another {number}")
     try:
         answer = ask(console, "SELECT 1")
         assert "run here already" in answer.text
         assert ask(console, "SELECT 1", more="&as=json").status == 429
     finally:
-        for _ in range(running.AT_ONCE):
-            running._places.release()
+        for number in range(running.AT_ONCE):
+            running._places.give_back(f"another {number}")
+
+
+def test_one_caller_does_not_take_all_places(console: RunningConsole) -> None:
+    def run_forever() -> None:
+        with pytest.raises(TimeoutError):
+            console.get(f"/query?sql={quote(FOREVER)}", timeout=3)
+
+    threads = [threading.Thread(target=run_forever) for _ in range(running.AT_ONCE - 1)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: running._places.count == running.AT_ONCE - 1)
+    assert ask(console, "SELECT 1", more="&as=json").status == 429
+    assert ask(console, "SELECT 1", "viewer", more="&as=json").status == 200
+    for thread in threads:
+        thread.join()
+    wait_until(lambda: running._places.count == 0)
+
+
+def test_strangers_run_nothing(console: RunningConsole) -> None:
+    for sql in ("SELECT 1", FOREVER):
+        answer = console.get(f"/query?sql={quote(sql)}", None)
+        assert (answer.status, answer.headers["location"].partition("?")[0]) == (303, "/sign-in")
+        assert console.get(f"/query?sql={quote(sql)}&as=json", None).status == 401
+    assert console.get("/query?sql=SELECT+1&as=json", "viewer").status == 200, "the control"
 
 
 def test_hostile_values_and_names_are_text(console: RunningConsole, catalog: Catalog) -> None:
