@@ -12,6 +12,7 @@ from lakelog.cli.services import SERVICES, become
 
 def main() -> None:
     """Runs this process's command line and exits with one of the codes of `lakelog.cli.failures`."""
+    _open_closed_streams()
     if os.environ.get("_LAKELOG_COMPLETE", "").endswith("_complete") and find_spec("click"):
         from lakelog.cli.completion.answer import answer
 
@@ -32,6 +33,17 @@ def main() -> None:
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     leave(code)
+
+
+def _open_closed_streams() -> None:
+    """Opens the standard streams that the caller has closed, as `lakelog ... >&-` does, on nothing.
+
+    Python has None for them, and the first connection or file would get their number and whatever is written to it.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # It gets the lowest free number, which is that of the stream.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 if __name__ == "__main__":

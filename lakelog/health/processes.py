@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from lakelog.format.jobs.presence import Liveness, Service
+from lakelog.format.jobs.presence import Liveness, Service, find_successors
 from lakelog.format.jobs.work import Pipeline
 from lakelog.health.problem import Problem, Severity, bound, cut, say_remedy
 
@@ -22,13 +22,25 @@ def is_abandoned(pipeline: Pipeline) -> bool:
 
 
 def find_in_services(services: Sequence[Service], now_ms: int) -> list[Problem]:
-    """Services that are gone, and those that are silent; the longest silence first."""
+    """Services that are gone, that are silent, and that were replaced; of each the longest silence first."""
+    successors = find_successors(services, now_ms)
     by_silence = sorted(services, key=lambda each: -each.silent_ms)
-    problems = []
-    for liveness in (Liveness.GONE, Liveness.SILENT):
-        found = [_of_service(each, now_ms) for each in by_silence if each.liveness is liveness]
-        problems += bound(found, remedy=say_remedy("status"))
-    return problems
+    missed = [each for each in by_silence if each.instance_id not in successors]
+    gone = [_of_service(each, now_ms) for each in missed if each.liveness is Liveness.GONE]
+    silent = [_of_service(each, now_ms) for each in missed if each.liveness is Liveness.SILENT]
+    replaced = [
+        _of_replaced(each, successors[each.instance_id], now_ms)
+        for each in by_silence
+        if each.instance_id in successors
+    ]
+    return [problem for found in (gone, silent, replaced) for problem in bound(found, remedy=say_remedy("status"))]
+
+
+def _of_replaced(service: Service, successor: Service, now_ms: int) -> Problem:
+    who = f"{service.kind} {service.pid} on {service.host}"
+    summary = f"The {who} ended without a word, and {successor.kind} {successor.pid} was started in its place."
+    remedy = say_remedy("doctor", "--only", "services")
+    return Problem(Severity.WARNING, "service", who, now_ms - service.silent_ms, summary, remedy)
 
 
 def _of_service(service: Service, now_ms: int) -> Problem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -139,11 +139,12 @@ def check_versions(situation: Situation) -> Finding:
 
 def check_services(situation: Situation) -> Finding:
     """Whether the services report, and answer on their own pages."""
-    found = situation.services
+    listed, successors = situation.services, situation.successors
+    found = [each for each in listed if each.instance_id not in successors]
     pages = request_pages(found, "/healthz")
     wrong = [f"{_name(each)}: {each.liveness.value}" for each in found if each.liveness is not Liveness.PRESENT]
     silent = [f"{_name(each)} at {each.metrics}: {page}" for each, (status, page) in pages if status != 200]
-    lines = [f"{_name(each)}: {each.liveness.value}, {each.state.value}" for each in found]
+    lines = [f"{_name(each)}: {_describe_life(each, successors)}" for each in listed]
     remedy = "Read the service's log, and start it again."
     if any(each.liveness is Liveness.GONE for each in found):
         return fail(f"Services are gone: {'; '.join(wrong)}.", remedy, *lines)
@@ -158,12 +159,23 @@ def check_services(situation: Situation) -> Finding:
         return warn(
             "There is no compactor: nothing is compacted, and nothing expires.", "lakelog compactor run", *lines
         )
+    if successors:
+        said = ", ".join(_name(each) for each in listed if each.instance_id in successors)
+        remedy = "They run again. Their logs, those of `lakelog up` and that of the system may say why they ended."
+        return warn(f"Services ended without a word, and others were started in their place: {said}.", remedy, *lines)
     return fine(f"All {len(found)} report, and {len(pages)} answer on their own pages.", *lines)
+
+
+def _describe_life(service: Service, successors: Mapping[str, Service]) -> str:
+    successor = successors.get(service.instance_id)
+    return f"{service.liveness.value}, {service.state.value if successor is None else f'replaced by {successor.pid}'}"
 
 
 def check_metrics(situation: Situation) -> Finding:
     """Whether the metrics of services can be read, and whether any looks wrong."""
-    pages = request_pages(situation.services, "/metrics")
+    pages = request_pages(
+        [each for each in situation.services if each.instance_id not in situation.successors], "/metrics"
+    )
     if not pages:
         return skip("No service has a page of metrics.")
     wrong = [

@@ -119,6 +119,14 @@ class Situation:
         """The services that report; raises as a request does."""
         return self.catalog.metastore.list_services()
 
+    @cached_property
+    def successors(self) -> dict[str, Service]:
+        """Those services that have taken the place of others; see `lakelog.format.jobs.presence.find_successors`."""
+        from lakelog.format.jobs.presence import find_successors
+
+        listed = self.services
+        return find_successors(listed, self.catalog.overview().now_ms)
+
     def find_table(self) -> TableInfo | None:
         """Some table of this catalog; None: the caller sees none."""
         metastore = self.catalog.metastore

@@ -15,7 +15,7 @@ from lakelog.cli.doctor.check import Finding, fail, fine, skip, warn
 from lakelog.cli.doctor.situation import DATABASE_WITHIN_S, Situation
 from lakelog.cli.output.text import plural
 from lakelog.embedded.services import service_command, service_environment
-from lakelog.errors import AlreadyExists, PermissionDenied
+from lakelog.errors import AlreadyExists, LakelogError, PermissionDenied
 from lakelog.extras import explain_missing
 from lakelog.health.problem import cut
 from lakelog.log.secrets import read_secrets
@@ -101,8 +101,45 @@ def check_warehouse(situation: Situation) -> Finding:
     try:
         return _probe(store, base)
     except PermissionDenied as error:
-        remedy = "Give keys by LAKELOG_S3_* or AWS_*, or the right to the folder. Vended keys reach only tables."
-        return warn(f"This caller's own keys do not suffice at {base}: {cut(error.message)}", remedy)
+        return _explain_refusal(situation, store, base, cut(error.message))
+
+
+def _explain_refusal(situation: Situation, store: ObjectStore, base: str, why: str) -> Finding:
+    """What it means that this caller may not write here: nothing for one that only reads, or gets keys for tables."""
+    if _may_list(store):
+        remedy = (
+            "If it only reads, nothing is to be done. To write it needs the right to make and delete objects there."
+        )
+        return warn(f"This caller may list {base}, but not write there: {why}", remedy)
+    has_keys = situation.invocation.settings.s3.access_key_id is not None
+    if not has_keys and _vends_keys(situation):
+        remedy = "Nothing is to be done: the metastore vends keys for tables, and only these are needed."
+        return warn(f"This caller has no right of its own at {base}: {why}", remedy)
+    if has_keys:
+        remedy = (
+            "Correct LAKELOG_S3_ACCESS_KEY_ID and LAKELOG_S3_SECRET_ACCESS_KEY (or AWS_*), or let them write there."
+        )
+        return fail(f"The keys of this caller are refused at {base}: {why}", remedy)
+    return fail(f"This caller is refused at {base}: {why}", "Give keys by LAKELOG_S3_* or AWS_*, or the right to it.")
+
+
+def _may_list(store: ObjectStore) -> bool:
+    try:
+        next(iter(store.list_objects()), None)
+    except LakelogError:
+        return False
+    return True
+
+
+def _vends_keys(situation: Situation) -> bool:
+    """Whether the metastore vends keys for tables; False where that cannot be found out."""
+    if situation.warehouse is not None or situation.invocation.settings.s3.credentials == "own":
+        return False
+    try:
+        table = situation.find_table()
+        return table is not None and situation.catalog.metastore.vend_read_credentials(table.table_uuid) is not None
+    except LakelogError:
+        return False
 
 
 def _probe(store: ObjectStore, base: str) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -115,3 +116,34 @@ class Service:
         if self.silent_ms >= self.ttl_ms:
             return Liveness.GONE
         return Liveness.SILENT if self.silent_ms >= self.ttl_ms // 2 else Liveness.PRESENT
+
+
+def find_successors(services: Sequence[Service], now_ms: int) -> dict[str, Service]:
+    """Finds the processes that have taken the place of those that do not report any more. Pure.
+
+    Whatever runs services starts another one where one has died, which is listed for `GONE_RETAINED_MS` yet. A process
+    takes the place of one other: if two have died and one was started, the second is still missed.
+
+    Args:
+        services: All that are listed.
+        now_ms: The metastore's time.
+
+    Returns:
+        By the instance that is silent or gone, the process of its kind on its machine that started after its last
+        report. It may be gone, too, and then has a successor of its own or is missed itself.
+    """
+    free = list(services)
+    found: dict[str, Service] = {}
+    for each in sorted(services, key=lambda service: service.silent_ms):
+        later = (
+            other
+            for other in free
+            if (other.kind, other.host) == (each.kind, each.host)
+            # By the metastore's clock, both.
+            and other.started_at_ms > now_ms - each.silent_ms
+        )
+        successor = None if each.liveness is Liveness.PRESENT else next(later, None)
+        if successor is not None:
+            found[each.instance_id] = successor
+            free.remove(successor)
+    return found

@@ -27,8 +27,9 @@ def overview(work: WaitingWork | None = None, overdue: tuple[OverdueSnapshots, .
     return Overview(1, 2, 3, 4, 5, 6, NOW_MS - 5, NOW_MS, work, 1_000, overdue)
 
 
-def service(kind: str, silent_ms: int = 0) -> Service:
-    return Service(kind, "a" * 32, "h", 7, "0.1.0", ServiceState.RUNNING, ("w",), "", NOW_MS, silent_ms, 30_000)
+def service(kind: str, silent_ms: int = 0, pid: int = 7, host: str = "h", age_ms: int = 3 * MINUTE_MS) -> Service:
+    instance, began_ms = f"{pid:032x}", NOW_MS - age_ms
+    return Service(kind, instance, host, pid, "0.1.0", ServiceState.RUNNING, ("w",), "", began_ms, silent_ms, 30_000)
 
 
 def pipeline(name: str, state: str = "running", **changes: Any) -> Pipeline:
@@ -114,6 +115,40 @@ def test_services_and_pipelines() -> None:
     assert found[0].since_ms == NOW_MS - 31_000
     (dead,) = [each for each in found if each.concerns == "dead"]
     assert dead.summary == "Pipeline dead has failed: no such file."
+
+
+@pytest.mark.parametrize(
+    ("services", "expected"),
+    [
+        # Started again, once and twice.
+        ([service("reader", 40_000), service("reader", 0, 8, age_ms=35_000)], ["warning reader 7"]),
+        (
+            [
+                service("reader", 90_000),
+                service("reader", 40_000, 8, age_ms=85_000),
+                service("reader", 0, 9, age_ms=35_000),
+            ],
+            ["warning reader 7", "warning reader 8"],
+        ),
+        # The other one ran already, is of another kind, or is elsewhere.
+        ([service("reader", 40_000), service("reader", 0, 8, age_ms=50_000)], ["failed reader 7"]),
+        ([service("reader", 40_000), service("console", 0, 8, age_ms=35_000)], ["failed reader 7"]),
+        ([service("reader", 40_000), service("reader", 0, 8, "i", age_ms=35_000)], ["failed reader 7"]),
+        # One was started for two.
+        (
+            [service("reader", 40_000), service("reader", 50_000, 8), service("reader", 0, 9, age_ms=35_000)],
+            ["failed reader 8", "warning reader 7"],
+        ),
+        # The one that was started is gone as well.
+        (
+            [service("reader", 90_000), service("reader", 40_000, 8, age_ms=85_000)],
+            ["failed reader 8", "warning reader 7"],
+        ),
+    ],
+)
+def test_a_service_that_was_started_again_is_not_missed(services: list[Service], expected: list[str]) -> None:
+    found = find(overview(), [service("compactor", 0, 1), *services])
+    assert [f"{each.severity.value} {each.concerns.removesuffix(' on h')}" for each in found] == expected
 
 
 @pytest.mark.parametrize(

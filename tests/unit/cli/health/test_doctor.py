@@ -25,6 +25,7 @@ from lakelog.cli.doctor.situation import DiskUsage, Situation
 from lakelog.cli.invocation import Invocation
 from lakelog.embedded.ports import free_port
 from lakelog.errors import PermissionDenied, Unavailable
+from lakelog.format.jobs.presence import Service, ServiceState
 
 MIB = 1 << 20
 
@@ -229,6 +230,26 @@ def test_a_process_that_hangs_is_not_taken_for_another_program(
     assert (found.verdict, port.verdict) == (Verdict.FAILED, Verdict.WARNING)
     assert "no answer within 0.5 s" in found.summary
     assert "it is no metastore" not in port.summary
+
+
+def test_a_service_that_was_started_again_is_a_warning_that_says_so(tmp_path: Path) -> None:
+    def service(kind: str, pid: int, silent_ms: int, started_at_ms: int) -> Service:
+        state = ServiceState.RUNNING
+        return Service(kind, f"{pid:032x}", "h", pid, "1", state, (), "", started_at_ms, silent_ms, 30_000)
+
+    where, now_ms = situation(tmp_path), 1_000_000
+    where.__dict__["serving"] = ServingState("SERVING", 1.0, "")
+    where.__dict__["has_database"] = True
+    where.invocation.__dict__["catalog"] = SimpleNamespace(overview=lambda: SimpleNamespace(now_ms=now_ms))
+    dead, again = service("compactor", 1, 60_000, 0), service("compactor", 2, 0, now_ms - 50_000)
+    where.__dict__["services"] = [dead, again]
+    found = services.check_services(where)
+    assert found.verdict is Verdict.WARNING
+    assert "compactor 1 on h" in found.summary
+    assert "compactor 1 on h: gone, replaced by 2" in found.details
+    where = situation(tmp_path)
+    where.__dict__.update(services=[dead], successors={})
+    assert services.check_services(where).verdict is Verdict.FAILED
 
 
 def test_a_database_that_hangs_is_named_and_nothing_else_is_blamed(
