@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote_plus
 import pyarrow as pa
 import pytest
 
+import lakelog
 from console.pages.tables import files as file_pages
 from console.pages.tables import names as name_pages
 from console.pages.tables import sample
@@ -101,6 +102,22 @@ def test_options_say_where_their_values_come_from(console: Console, orders: Tabl
 def test_rows_fulfil_the_filter(console: Console, orders: Table) -> None:
     assert {row["k"] for row in console.json("/tables/shop/orders")["rows"]} == set(range(6))
     assert console.json(f"/tables/shop/orders?filter={quote('k > 3')}")["rows"] == [{"k": 4, "v": 4}, {"k": 5, "v": 4}]
+
+
+def test_snippets_run_as_they_stand(
+    console: Console, world: World, orders: Table, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snippets = {each["title"]: each["text"] for each in console.json("/tables/shop/orders")["snippets"]}
+    asked: list[str] = []
+    monkeypatch.setattr(lakelog, "connect", lambda target: asked.append(target) or world.catalog)
+    exec(snippets["SDK"], {})
+    assert asked == ["localhost:7450"]
+    assert "{'k': 5, 'v': 4}" in capsys.readouterr().out, "a person sees rows"
+    for title in ("SDK", "SDK, what changes from now on", "Spark", "Iceberg"):
+        compile(snippets[title], title, "exec")
+        assert '"localhost:7450"' in snippets[title], "each says which metastore it reads"
+    assert snippets["CLI"].startswith("export LAKELOG_TARGET=localhost:7450\n")
+    assert "spark = " in snippets["Spark"]
 
 
 def test_a_wrong_filter_is_kept_and_explained(console: Console, orders: Table) -> None:
