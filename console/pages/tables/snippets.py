@@ -40,7 +40,7 @@ def list_snippets(table: Table, target: str) -> list[Snippet]:
             "SDK",
             "python",
             f"{connect}for row in table.scan(limit=10).to_arrow().to_pylist():\n    print(row)\n# table.{write}(rows)",
-            "Where callers have tokens, set LAKELOG_TOKEN to yours; with TLS, LAKELOG_TLS_CA. The other texts need the same.",
+            "Where callers have tokens, set LAKELOG_TOKEN; with TLS, LAKELOG_TLS_CA. The texts below need them, too.",
         ),
         Snippet(
             "SDK, what changes from now on",
