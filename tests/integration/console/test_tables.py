@@ -223,6 +223,11 @@ def test_snapshots_come_page_by_page(console: Console, orders: Table, monkeypatc
     assert {each["writer"] for each in found} == {"etl"}
 
 
+def test_what_one_does_with_snapshots_comes_before_the_long_list_of_them(console: Console, orders: Table) -> None:
+    text = console.get("/tables/shop/orders/snapshots").text
+    assert text.index('id="h-between"') < text.index('id="tags"') < text.index('id="snapshots"')
+
+
 def test_two_snapshots_are_compared(console: Console, orders: Table) -> None:
     shown = console.json("/tables/shop/orders/snapshots?from=1&to=3")
     differences = {each["what"]: each["difference"] for each in shown["differences"]}
@@ -303,6 +308,14 @@ def test_a_table_leads_to_its_grants_and_back(console: Console, days: Table) -> 
     grants = console.get("/grants?scope=shop.days")
     assert grants.status == 200
     assert '<a href="/tables/shop/days">shop.days</a>' in grants.text
+
+
+def test_where_callers_are_not_identified_pages_say_so(console: Console, days: Table) -> None:
+    text = console.get("/grants?scope=shop.days").text
+    assert "This metastore identifies no callers: everyone who reaches it may do everything" in text
+    assert "you are an admin" not in text
+    assert text.count("There is none, and none is needed") == 3
+    assert "no one: callers are not identified" in console.get("/settings").text
 
 
 def test_each_partition_leads_to_its_files(console: Console, days: Table) -> None:
