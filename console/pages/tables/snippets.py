@@ -45,7 +45,7 @@ def list_snippets(table: Table, target: str) -> list[Snippet]:
         Snippet(
             "SDK, what changes from now on",
             "python",
-            f"{connect}with table.subscribe() as changes:\n    for batch in changes:\n"
+            f"{connect}with table.subscribe('latest') as changes:\n    for batch in changes:\n"
             "        print(batch.snapshot_id, batch.data.to_pylist())",
             "It waits for changes until you end it.",
         ),
@@ -61,7 +61,7 @@ def list_snippets(table: Table, target: str) -> list[Snippet]:
             "CLI",
             "sh",
             f"export LAKELOG_TARGET={target}\nlakelog table describe {name}\nlakelog scan {name} --limit 10\n"
-            f'lakelog sql -e "SELECT * FROM {name} LIMIT 10"\nlakelog tail {name}',
+            f'lakelog sql -e "SELECT * FROM {name} LIMIT 10"\nlakelog tail {name} --follow',
             "The last one waits for changes until you end it.",
         ),
         Snippet(
