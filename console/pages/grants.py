@@ -24,7 +24,7 @@ GRANTS: Final = (
 WRITES: Final = (
     Column("snapshot_id", "Snapshot", "code"),
     Column("committed_ms", "Committed", "time"),
-    Column("writer", "Writer", "ids", "the name that the program gave itself; none: it gave none"),
+    Column("writer", "Writer", "ids", "the name that the program gave itself; job/7: a compactor, for job 7"),
     Column("kind", "Kind"),
     Column("added_rows", "Rows", "count"),
 )
@@ -41,21 +41,24 @@ def grants(request: PageRequest) -> Page:
     """Grants of the caller and, for owners and admins, of others."""
     scope, to = request.query.get("scope", "").strip(), request.query.get("to", "").strip()
     own = request.catalog.grants.list()
+    name = who_is(request.catalog).name
     parts: dict[str, Any] = {
         "you": {
-            "names": [name] if (name := who_is(request.catalog).name) else [],
+            "names": [name] if name else [],
             "has_role": has_role(request.catalog),
             "is_admin": is_admin(request.catalog),
             "grants": own.num_rows,
         },
-        "own": _to_listing("own", "Your grants", own, request, "No grant is yours; a role may let you do more."),
+        "own": _to_listing(
+            "own", "Your grants", own, request, _say_none(name, "No grant is yours; a role may let you do more.")
+        ),
     }
     problem = ""
     if scope or to:
         try:
             found = request.catalog.grants.list(scope or None, to=to or None)
             on = f"Grants{f' on {scope}' if scope else ''}{f' of {to}' if to else ''}"
-            parts["found"] = _to_listing("found", on, found, request, "There is no such grant.")
+            parts["found"] = _to_listing("found", on, found, request, _say_none(name, "There is no such grant."))
         except (InvalidArgument, NotFound, PermissionDenied) as error:
             problem = error.message
     if "." in scope:
@@ -72,7 +75,7 @@ def grants(request: PageRequest) -> Page:
             # An owner of the table alone sees the grants on the table.
             parts["database"] = Listing("database", title, GRANTS, [], "Owners of the database and admins see them.")
         else:
-            parts["database"] = _to_listing("database", title, on_database, request, "There is none.")
+            parts["database"] = _to_listing("database", title, on_database, request, _say_none(name, "There is none."))
     words = ["grants", *([scope] if scope else []), *(["--to", to] if to else [])]
     return Page(
         "grants.html",
@@ -82,6 +85,10 @@ def grants(request: PageRequest) -> Page:
         area="grants",
         extra={"scope": scope, "to": to, "problem": problem, "levels": _LEVELS, "command": say_remedy(*words)},
     )
+
+
+def _say_none(name: str, otherwise: str) -> str:
+    return otherwise if name else "There is none, and none is needed: callers are not identified."
 
 
 def _to_listing(name: str, title: str, found: pa.Table, request: PageRequest, empty: str) -> Listing:

@@ -74,7 +74,11 @@ def overview(request: PageRequest) -> Page:
             "queues": list_queues(found.work.queues if found.work else ()),
         },
         area="overview",
-        extra={"picture": picture, "failed": sum(each.severity is Severity.FAILED for each in health.problems)},
+        extra={
+            "picture": picture,
+            "failed": sum(each.severity is Severity.FAILED for each in health.problems),
+            "metastore": request.settings.target,
+        },
     )
 
 

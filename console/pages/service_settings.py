@@ -21,18 +21,21 @@ VERSIONS: Final = (
 
 def service_settings(request: PageRequest) -> Page:
     """Health and settings."""
+    began_ms = request.now_ms
     health = examine(request.catalog)
+    ended_ms = request.now_ms
     found = health.overview or request.catalog.overview()
     settings = request.settings
     counts = Counter((each.kind, each.version) for each in health.services or ())
     versions = [{"kind": kind, "version": version, "count": count} for (kind, version), count in sorted(counts.items())]
     own = request.catalog.grants.list()
+    caller = who_is(request.catalog)
     parts: dict[str, Any] = {
         "metastore": {
             "address": settings.target,
             "latency_ms": None if health.latency_ms is None else round(health.latency_ms, 1),
             "clock_ms": found.now_ms or None,
-            "clock_differs_ms": found.now_ms - request.now_ms if found.now_ms else None,
+            "clock_differs_ms": compare_clocks(found.now_ms, began_ms, ended_ms) if found.now_ms else None,
             "measured_age_ms": found.work_age_ms if found.work else None,
         },
         "console": {
@@ -42,7 +45,8 @@ def service_settings(request: PageRequest) -> Page:
             "query_seconds": settings.query_seconds,
         },
         "you": {
-            "names": [name] if (name := who_is(request.catalog).name) else [],
+            "names": [caller.name] if caller.name else [],
+            "role": caller.role.value,
             "reads_everything": has_role(request.catalog),
             "is_admin": is_admin(request.catalog),
             "grants": own.num_rows,
@@ -51,3 +55,8 @@ def service_settings(request: PageRequest) -> Page:
         "services": list_services(health.services, request.now_ms),
     }
     return Page("settings.html", "Health and settings", parts, area="settings")
+
+
+def compare_clocks(metastore_ms: int, began_ms: int, ended_ms: int) -> int:
+    """How far another clock is ahead, or behind if negative; 0: what it said lies within the request. Pure."""
+    return max(metastore_ms - ended_ms, 0) or min(metastore_ms - began_ms, 0)

@@ -18,14 +18,14 @@ from .walking import list_table_names, load_each
 CONSUMERS: Final = (
     Column("consumer", "Consumer", "code"),
     Column("table", "Table", "code"),
-    Column("state", "State", "state"),
-    Column("snapshot_id", "Done", "count", "the last snapshot that it has done"),
-    Column("snapshots", "Snapshots to do", "count"),
-    Column("rows", "Rows to do", "count", "without those of compactions; none: more than 1000 snapshots"),
-    Column("behind_ms", "Behind", "age"),
-    Column("used_ms", "Reported", "time"),
+    Column("state", "State", "state", "silent: no program reads under its name"),
+    Column("snapshot_id", "Has done", "count", "the last snapshot that it has done"),
+    Column("snapshots", "Snapshots behind", "count"),
+    Column("rows", "Rows behind", "count", "without those of compactions; none: more than 1000 snapshots"),
+    Column("behind_ms", "Behind by", "age"),
+    Column("used_ms", "Last used", "time"),
     Column("expires_ms", "Expires", "time", "unless it is used"),
-    Column("holder", "Reader", "code"),
+    Column("holder", "Read by", "code"),
 )
 _MAX_COUNTED: Final = 1000
 """Snapshots that are counted for the lag of one consumer."""

@@ -15,17 +15,17 @@ RETAINING: Final = (
     Column("table", "Table", "code"),
     Column("kind", "Held back by"),
     Column("holder", "Who", "code"),
-    Column("count", "Snapshots", "count", "that would have expired"),
+    Column("count", "Snapshots kept", "count", "that would have expired"),
     Column("since_ms", "Since", "time", "when the oldest snapshot that it keeps was committed"),
-    Column("snapshot_id", "Needs from", "code", "it needs the changes after this snapshot"),
+    Column("snapshot_id", "Needs snapshots after", "code", "it needs the changes after this snapshot"),
 )
 LAGGING: Final = (
     Column("consumer", "Consumer", "code"),
     Column("table", "Table", "code"),
     Column("state", "Read by", "text"),
-    Column("snapshots", "Snapshots to do", "count"),
-    Column("rows", "Rows to do", "count", "without those of compactions"),
-    Column("behind_ms", "Behind", "age", "how long ago the first snapshot to do was committed"),
+    Column("snapshots", "Snapshots behind", "count"),
+    Column("rows", "Rows behind", "count", "without those of compactions"),
+    Column("behind_ms", "Behind by", "age", "how long ago the first snapshot to do was committed"),
 )
 
 _HOLDERS: Final = {

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 from urllib.parse import quote
 
+from lakelog.client.metastore.metastore import Metastore
 from lakelog.errors import NotFound
+from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
 from lakelog.sdk.catalog import Catalog
 
 from ..page import PAGE_ROWS, Column, Listing, Page, PageRequest, Redirect, table_address
+from ..streams_and_logs.walking import load_each
 from .rows import to_rows
 
 _TABLES_A_PAGE: Final = 50
@@ -19,6 +22,11 @@ _TABLES_A_PAGE: Final = 50
 
 _REQUESTED_AT_ONCE: Final = 8
 
+_RECENT_MINUTES: Final = 10
+_MOST_RECENT: Final = 500
+"""Snapshots that are looked at for the recent commits of one table."""
+
+_RECENT_HINT: Final = f"without compactions; none: more than {_MOST_RECENT} snapshots"
 _DATABASES: Final = (
     Column("name", "Database", "code"),
     Column("tables", "Tables", "count"),
@@ -29,6 +37,8 @@ _TABLES: Final = (
     Column("name", "Table", "code"),
     Column("snapshot_id", "Snapshot", "count"),
     Column("committed_at", "Last commit", "time"),
+    Column("recent_commits", f"Commits, {_RECENT_MINUTES} min", "count", _RECENT_HINT),
+    Column("recent_rows", f"Rows written, {_RECENT_MINUTES} min", "count", f"upserts and deletes {_RECENT_HINT}"),
     Column("rows", "Stored rows", "count", "in live files, with rows that merging hides"),
     Column("files", "Files", "count"),
     Column("bytes", "Size", "bytes"),
@@ -36,6 +46,10 @@ _TABLES: Final = (
     Column("partition_by", "Partitioned by"),
     Column("comment", "Comment"),
 )
+_READ: Final = [column.key for column in _TABLES if not column.key.startswith("recent_")]
+_RARE: Final = ("partition_by", "comment")
+"""Columns that are shown if a table has them, so that the others fit."""
+
 _FOUND: Final = (Column("name", "Table", "code"), Column("database", "Database", "code"))
 
 
@@ -69,11 +83,12 @@ def tables(request: PageRequest) -> Page:
     database = request.path["database"]
     names = request.catalog.tables(database)
     shown, after = _take(names, request, _TABLES_A_PAGE)
+    rows = _load_tables(request, database, names[shown])
     listing = Listing(
         "tables",
         "Tables",
-        _TABLES,
-        _load_tables(request.catalog, database, names[shown]),
+        [column for column in _TABLES if column.key not in _RARE or any(row[column.key] for row in rows)],
+        rows,
         f"The database {database} has no table that you may see. Make one: lakelog table create --help",
         _next(request, after),
         note=_count(len(names), "table", shown),
@@ -108,23 +123,45 @@ def database_address(name: str) -> str:
     return f"/tables/{quote(name, safe='')}"
 
 
-def _load_tables(catalog: Catalog, database: str, names: Sequence[str]) -> list[dict[str, Any]]:
+def _load_tables(request: PageRequest, database: str, names: Sequence[str]) -> list[dict[str, Any]]:
     if not names:
         return []
-    found = catalog.system_table("sys.tables").scan(
-        [column.key for column in _TABLES],
+    found = request.catalog.system_table("sys.tables").scan(
+        ["uuid", *_READ],
         "database = :database AND name IN :names",
         params={"database": database, "names": list(names)},
     )
+    rows = to_rows(found.to_arrow())
+    since_ms = request.now_ms - _RECENT_MINUTES * 60_000
+    recent = load_each(lambda row: _load_recent(request.catalog.metastore, row, since_ms), rows)
     return [
         {
             **row,
+            **dict(zip(("recent_commits", "recent_rows"), counts or (None, None), strict=True)),
             "primary_key": ", ".join(row["primary_key"]) or None,
             "partition_by": ", ".join(row["partition_by"]) or None,
             "_links": {"name": table_address(f"{database}.{row['name']}")},
         }
-        for row in to_rows(found.to_arrow())
+        for row, counts in zip(rows, recent, strict=True)
     ]
+
+
+def _load_recent(metastore: Metastore, row: Mapping[str, Any], since_ms: int) -> tuple[int, int] | None:
+    if (row["committed_at"] or 0) < since_ms:
+        return 0, 0
+    page = metastore.list_snapshots(row["uuid"], limit=_MOST_RECENT, newest=True)
+    is_whole = len(page.snapshots) < _MOST_RECENT or min(each.committed_at_ms for each in page.snapshots) < since_ms
+    return count_writes(page.snapshots, since_ms) if is_whole else None
+
+
+def count_writes(snapshots: Sequence[Snapshot], since_ms: int) -> tuple[int, int]:
+    """The commits since a time, and their rows, without compactions. Pure."""
+    written = [
+        each.added_rows
+        for each in snapshots
+        if each.committed_at_ms >= since_ms and each.kind is not SnapshotKind.COMPACT
+    ]
+    return len(written), sum(written)
 
 
 def _find(catalog: Catalog, wanted: str) -> Iterator[str]:

@@ -82,6 +82,7 @@ def test_each_page_says_who_the_caller_is(console: RunningConsole) -> None:
             head = console.get(page, name).text.partition("<main")[0]
             assert f">{shown}</a>" in head
     assert console.get("/settings?as=json&part=you", "stranger").json["names"] == ["stranger"]
+    assert console.get("/settings?as=json&part=you", "viewer").json["role"] == "reader"
 
 
 def test_looking_is_no_mutation(acting: RunningConsole, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 from urllib.parse import quote, unquote_plus
@@ -11,14 +12,18 @@ from urllib.parse import quote, unquote_plus
 import pyarrow as pa
 import pytest
 
+import lakelog
+from console.pages import overview
 from console.pages.tables import files as file_pages
 from console.pages.tables import names as name_pages
 from console.pages.tables.jobs import measure_amplification
 from console.pages.tables.sample import sample
-from console.pages.tables.sample.cache import SampleCache
 from console.pages.tables.snapshots import comparison, snapshots
 from lakelog import AddColumn, RenameColumn
+from lakelog.clock import SystemClock
 from lakelog.errors import Unavailable
+from lakelog.health.health import examine
+from lakelog.health.problem import Problem, Severity
 from lakelog.log.memory.reader import MemoryReader
 from lakelog.sdk.tables.table import Table
 from tests.support.console import Console
@@ -104,6 +109,22 @@ def test_rows_fulfil_the_filter(console: Console, orders: Table) -> None:
     assert console.json(f"/tables/shop/orders?filter={quote('k > 3')}")["rows"] == [{"k": 4, "v": 4}, {"k": 5, "v": 4}]
 
 
+def test_snippets_run_as_they_stand(
+    console: Console, world: World, orders: Table, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snippets = {each["title"]: each["text"] for each in console.json("/tables/shop/orders")["snippets"]}
+    monkeypatch.setattr(lakelog, "connect", {"localhost:7450": world.catalog}.__getitem__)
+    exec(snippets["SDK"], {})
+    assert "{'k': 5, 'v': 4}" in capsys.readouterr().out, "a person sees rows"
+    for title in ("SDK", "SDK, what changes from now on", "Spark", "Iceberg"):
+        compile(snippets[title], title, "exec")
+        assert '"localhost:7450"' in snippets[title], "each says which metastore it reads"
+    assert "subscribe('latest')" in snippets["SDK, what changes from now on"], "not all rows first"
+    assert snippets["CLI"].endswith(" --follow"), "as its note says, it waits"
+    assert snippets["CLI"].startswith("export LAKELOG_TARGET=localhost:7450\n")
+    assert "spark = " in snippets["Spark"]
+
+
 def test_a_wrong_filter_is_kept_and_explained(console: Console, orders: Table) -> None:
     answer = console.get(f"/tables/shop/orders?filter={quote('nothing > 3')}")
     assert answer.status == 200
@@ -135,13 +156,15 @@ def test_large_values_are_cut_and_few_are_read(world: World, console: Console, m
 
 
 def test_rows_of_many_bytes_are_read_until_there_are_enough(
-    world: World, console: Console, days: Table, monkeypatch: pytest.MonkeyPatch
+    world: World, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sample, "_cache", SampleCache())
+    # A table of its own: the rows of one that was shown before are cached.
+    table = world.catalog.create_table("shop.bytes", _DAYS, partition_by=["day"])
+    table.append([{"day": str(number), "n": number, "text": "t"} for number in range(4)])
     monkeypatch.setattr(sample, "_MOST_BYTES", 1)
-    found = console.json("/tables/shop/days")["rows"]
+    found = console.json("/tables/shop/bytes")["rows"]
     assert 0 < len(found) < 4
-    assert "these are many bytes" in console.get("/tables/shop/days").text
+    assert "these are many bytes" in console.get("/tables/shop/bytes").text
 
 
 def test_schema_history_names_what_changed(world: World, console: Console) -> None:
@@ -206,6 +229,11 @@ def test_snapshots_come_page_by_page(console: Console, orders: Table, monkeypatc
     assert [each["id"] for each in found] == [5, 4, 3, 2, 1]
     assert [each["tags"] for each in found] == [None, None, None, "begin", None]
     assert {each["writer"] for each in found} == {"etl"}
+
+
+def test_what_one_does_with_snapshots_comes_before_the_long_list_of_them(console: Console, orders: Table) -> None:
+    text = console.get("/tables/shop/orders/snapshots").text
+    assert text.index('id="h-between"') < text.index('id="tags"') < text.index('id="snapshots"')
 
 
 def test_two_snapshots_are_compared(console: Console, orders: Table) -> None:
@@ -288,6 +316,26 @@ def test_a_table_leads_to_its_grants_and_back(console: Console, days: Table) -> 
     grants = console.get("/grants?scope=shop.days")
     assert grants.status == 200
     assert '<a href="/tables/shop/days">shop.days</a>' in grants.text
+
+
+def test_where_callers_are_not_identified_pages_say_so(console: Console, days: Table) -> None:
+    text = console.get("/grants?scope=shop.days").text
+    assert "This metastore identifies no callers: everyone who reaches it may do everything" in text
+    assert "you are an admin" not in text
+    assert text.count("There is none, and none is needed") == 3
+    assert "no one: callers are not identified" in console.get("/settings").text
+
+
+def test_the_overview_says_where_to_type_what_helps(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    def show(*kinds: str) -> str:
+        problems = tuple(Problem(Severity.WARNING, kind, "", None, "bad", "lakelog doctor") for kind in kinds)
+        monkeypatch.setattr(overview, "examine", lambda catalog: replace(examine(catalog), problems=problems))
+        return console.get("/").text
+
+    assert "LAKELOG_TARGET" not in show()
+    assert "<code>export LAKELOG_TARGET=localhost:7450</code>" in show("job")
+    assert "loses its position" not in show("job")
+    assert "loses its position" in show("job", "consumer")
 
 
 def test_each_partition_leads_to_its_files(console: Console, days: Table) -> None:
@@ -411,6 +459,30 @@ def test_a_table_that_was_made_again_is_another_one(world: World, console: Conso
         answer = console.get(f"/tables/shop/again{tab}?of={first.uuid}")
         assert answer.status == 200
         assert f"(uuid {first.uuid}) was dropped, and another table has its name now" in answer.text
+
+
+def test_tables_show_which_got_commits_lately(
+    world: World, console: Console, days: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.catalog.create_database("lately")
+    busy = world.catalog.create_table("lately.busy", rows((0, 0)).schema, primary_key=["k"])
+    world.catalog.create_table("lately.empty", _DAYS)
+    busy.upsert(rows((0, 0)))
+    monkeypatch.setattr(world.commits, "time_ms", SystemClock().now_ms())
+    for number in range(4):
+        busy.upsert(rows((number, number), (number + 1, number)))
+
+    def read() -> list[tuple[int | None, int | None]]:
+        return [(each["recent_commits"], each["recent_rows"]) for each in console.json("/tables/lately")["tables"]]
+
+    assert read() == [(4, 8), (0, 0)], "not the one of half a century ago"
+    monkeypatch.setattr(name_pages, "_MOST_RECENT", 5)
+    assert read() == [(4, 8), (0, 0)]
+    monkeypatch.setattr(name_pages, "_MOST_RECENT", 4)
+    assert read() == [(None, None), (0, 0)], "more than are counted"
+    assert "Partitioned by" not in console.get("/tables/lately").text, "a column that no table has a value for"
+    assert "Partitioned by" in console.get("/tables/shop").text
+    world.catalog.drop_database("lately", cascade=True)
 
 
 def test_tables_come_page_by_page_and_are_found(
