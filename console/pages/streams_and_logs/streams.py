@@ -25,7 +25,7 @@ LAGGING: Final = (
     Column("state", "Read by", "text"),
     Column("snapshots", "Snapshots to do", "count"),
     Column("rows", "Rows to do", "count", "without those of compactions"),
-    Column("behind_ms", "Behind", "age", "how long ago the first snapshot to do was committed"),
+    Column("behind_ms", "Behind", "age", "how long ago the first snapshot to do that brings changes was committed"),
 )
 
 _HOLDERS: Final = {
