@@ -72,9 +72,9 @@ HELP: dict[str, str] = {
     "publish_lag_seconds": "For how long the first snapshot that is not published has been there, in the slowest log.",
     "consumers": "Consumers with a position; by state: served by the reader service, read by others, or silent.",
     "consumer_lag_snapshots": "Snapshots that the slowest consumer has not done, by state.",
-    "consumer_lag_seconds": "For how long the first snapshot that the slowest consumer has not done has been there.",
+    "consumer_lag_seconds": "The age of the first snapshot with changes that the slowest consumer has not done.",
     "slow_consumer_snapshots": "Snapshots that a consumer has not done, for those that lag most.",
-    "slow_consumer_seconds": "For how long the first snapshot that a consumer has not done has been there.",
+    "slow_consumer_seconds": "The age of the first snapshot with changes that a consumer has not done.",
     "slow_consumer_rows": "Rows of the snapshots that a consumer has not done; absent for more than 1000 snapshots.",
     "waiting_work_age_seconds": "The age of the figures of jobs, logs and consumers when they were read last.",
 }

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from lakelog.format.tables.snapshot import LogContent, Snapshot
 from lakelog.log.settings import read_log_settings
-from lakelog.pictures.history import load_history, load_log
+from lakelog.pictures.history import load_history, load_log, load_now_ms
 from lakelog.pictures.svg.drawing import MARGIN, Drawing
 from lakelog.pictures.svg.picture import DEFAULT_WIDTH, Picture
 from lakelog.pictures.svg.scales import Scale
@@ -75,7 +75,7 @@ class Freshness:
 
 def load_freshness(table: Table) -> Freshness:
     """Asks the metastore for the log and the newest snapshots. Errors as of `Table.snapshots`."""
-    now_ms = table.context.clock.now_ms()
+    now_ms = load_now_ms(table)
     status = load_log(table, now_ms)
     if status is None:
         return Freshness(table.name, None)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakelog.errors import NotFound
-from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
+from lakelog.format.retention.lag import Lag, measure_lag
+from lakelog.format.tables.snapshot import Snapshot
 from lakelog.sdk.tables.table import Table
 from lakelog.system_tables.metadata.log_status import LogStatus, load_log_status
 
@@ -38,22 +39,14 @@ class History:
         found = self.after(snapshot_id - 1)
         return found[0] if found and found[0].snapshot_id == snapshot_id else None
 
+    def measure_lag(self, snapshot_id: int, now_ms: int) -> Lag:
+        """How far behind a reader is that has done this snapshot.
 
-@dataclass(frozen=True)
-class Lag:
-    """How far behind the newest snapshot a reader is.
-
-    Args:
-        snapshots: How many snapshots it has not done.
-        rows: The rows that they added, without those that compactions rewrote.
-        age_ms: How long ago the first of them that changed rows was committed; 0: there is none.
-        is_least: There are more than were counted, so that rows and age are at least these.
-    """
-
-    snapshots: int
-    rows: int
-    age_ms: int
-    is_least: bool = False
+        Args:
+            snapshot_id: What it has done.
+            now_ms: The metastore's clock.
+        """
+        return measure_lag(self.after(snapshot_id), max(self.latest_id - snapshot_id, 0), now_ms)
 
 
 def load_history(table: Table, most: int = MOST_SNAPSHOTS) -> History:
@@ -64,6 +57,11 @@ def load_history(table: Table, most: int = MOST_SNAPSHOTS) -> History:
     return History(found, page.latest_snapshot_id, max(earlier, 0))
 
 
+def load_now_ms(table: Table) -> int:
+    """The metastore's clock, which dates snapshots; that of this machine where it is not known."""
+    return table.context.metastore.get_overview().now_ms or table.context.clock.now_ms()
+
+
 def load_log(table: Table, now_ms: int) -> LogStatus | None:
     """How far the table's log is published; None: it has no log."""
     try:
@@ -72,16 +70,3 @@ def load_log(table: Table, now_ms: int) -> LogStatus | None:
         if error.reason != "LOG_NOT_FOUND":
             raise
         return None
-
-
-def measure_lag(history: History, snapshot_id: int, now_ms: int) -> Lag:
-    """How far behind a reader is that has done this snapshot. Pure."""
-    missing = history.after(snapshot_id)
-    changes = [each for each in missing if each.kind is not SnapshotKind.COMPACT]
-    count = max(history.latest_id - snapshot_id, 0)
-    return Lag(
-        count,
-        sum(each.added_rows for each in changes),
-        max(now_ms - changes[0].committed_at_ms, 0) if changes else 0,
-        is_least=count > len(missing),
-    )

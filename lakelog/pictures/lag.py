@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from lakelog.pictures.history import Lag, load_history, load_log, measure_lag
+from lakelog.format.retention.lag import Lag
+from lakelog.pictures.history import load_history, load_log, load_now_ms
 from lakelog.pictures.svg.drawing import MARGIN, Drawing
 from lakelog.pictures.svg.picture import DEFAULT_WIDTH, Picture
 from lakelog.pictures.svg.style import Paint
@@ -53,14 +54,14 @@ class Lags:
 
 def load_lag(table: Table) -> Lags:
     """Asks the metastore for consumers, the log and the newest snapshots. Errors as of `Table.snapshots`."""
-    now_ms = table.context.clock.now_ms()
+    now_ms = load_now_ms(table)
     history = load_history(table)
     consumers = [
         ReaderLag(
             each.consumer_id,
             False,
             each.snapshot_id,
-            None if each.snapshot_id is None else measure_lag(history, each.snapshot_id, now_ms),
+            None if each.snapshot_id is None else history.measure_lag(each.snapshot_id, now_ms),
             "expired, retains nothing" if each.is_expired else "" if each.holder else "has no reader now",
         )
         for each in table.context.metastore.list_consumers(table.uuid)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakelog.format.commit.writer_names import is_one_time
+from lakelog.format.retention.lag import Lag
 from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
 from lakelog.log.settings import read_log_settings
-from lakelog.pictures.history import Lag, load_history, load_log, measure_lag
+from lakelog.pictures.history import load_history, load_log, load_now_ms
 from lakelog.pictures.svg.drawing import MARGIN, Drawing
 from lakelog.pictures.svg.picture import DEFAULT_WIDTH, Picture
 from lakelog.pictures.svg.style import Paint
@@ -114,7 +115,7 @@ class Path:
 
 def load_path(table: Table) -> Path:
     """Asks the metastore for pipelines, newest snapshots, the log and consumers. Errors as of `Table.snapshots`."""
-    metastore, now_ms = table.context.metastore, table.context.clock.now_ms()
+    metastore, now_ms = table.context.metastore, load_now_ms(table)
     history = load_history(table)
     newest = history.snapshots[-1] if history.snapshots else None
     writers = [
@@ -127,7 +128,7 @@ def load_path(table: Table) -> Path:
         ReaderCard(
             each.consumer_id,
             each.snapshot_id,
-            None if each.snapshot_id is None else measure_lag(history, each.snapshot_id, now_ms),
+            None if each.snapshot_id is None else history.measure_lag(each.snapshot_id, now_ms),
             bool(each.holder),
             each.is_expired,
         )

@@ -15,7 +15,7 @@ from lakelog.format.jobs.waiting_work import (
     WaitingWork,
 )
 from lakelog.format.retention.consumer import SERVED_BY, Consumer
-from lakelog.format.tables.snapshot import SnapshotKind
+from lakelog.format.retention.lag import measure_lag
 
 from ..store.logs import LogTopic, TopicLife
 from ..store.waiting_work import (
@@ -92,10 +92,11 @@ class MemoryWaitingWork(MemoryLogs, WaitingWorkTransaction):
         return LogLag(str(table.new.name), *self._find_lag(table, done), has_problem, problem[:MAX_PROBLEM_CHARACTERS])
 
     def _find_consumer_lag(self, table: StoredTable, consumer: Consumer, done: int) -> ConsumerLag:
-        snapshots, behind_ms = self._find_lag(table, done)
-        rows = sum(each.added_rows for each in table.snapshots[done:] if each.kind is not SnapshotKind.COMPACT)
-        known = rows if snapshots <= MAX_COUNTED_SNAPSHOTS else None
-        return ConsumerLag(str(table.new.name), consumer.consumer_id, snapshots, behind_ms, known)
+        first = max(done, table.head.earliest_snapshot_id - 1)
+        snapshots = max(table.head.latest_snapshot_id - done, 0)
+        lag = measure_lag(table.snapshots[first:], snapshots, self._clock.now_ms())
+        known = lag.rows if snapshots <= MAX_COUNTED_SNAPSHOTS else None
+        return ConsumerLag(str(table.new.name), consumer.consumer_id, snapshots, lag.age_ms, known)
 
     def _find_lag(self, table: StoredTable, done: int) -> tuple[int, int]:
         """How many snapshots follow one, and how long ago the first of them was committed."""

@@ -58,7 +58,7 @@ SELECT name, snapshots, coalesce(behind_ms, 0), has_problem, problem, count(*) F
 FROM lag ORDER BY has_problem DESC, behind_ms DESC NULLS LAST, snapshots DESC, name LIMIT %s
 """
 
-# A consumer without a position has never done a snapshot.
+# A consumer without a position has never done a snapshot. `lakelog.format.retention.lag` defines what is behind.
 _CONSUMERS: Final = f"""
 WITH lag AS (
     SELECT t.table_id, t.database || '.' || t.name AS name, c.consumer_id, c.snapshot_id AS done, d.snapshots,
@@ -69,8 +69,13 @@ WITH lag AS (
     JOIN catalog_table t ON t.table_id = c.table_id AND t.dropped_at_ms IS NULL
     JOIN table_head h ON h.table_id = c.table_id
     CROSS JOIN LATERAL (SELECT greatest(h.latest_snapshot_id - c.snapshot_id, 0) AS snapshots) d
-    LEFT JOIN snapshot s ON s.table_id = c.table_id
-        AND s.snapshot_id = CASE WHEN d.snapshots > 0 THEN greatest(c.snapshot_id + 1, h.earliest_snapshot_id) END
+    LEFT JOIN LATERAL (
+        SELECT n.committed_at_ms FROM snapshot n
+        WHERE d.snapshots > 0 AND n.table_id = c.table_id
+            AND n.snapshot_id >= greatest(c.snapshot_id + 1, h.earliest_snapshot_id)
+            AND (n.kind <> 'COMPACT' OR n.changelog = 'attached')
+        ORDER BY n.snapshot_id LIMIT 1
+    ) s ON true
     WHERE c.snapshot_id IS NOT NULL
 ), ranked AS (
     SELECT *, count(*) OVER s AS count, max(snapshots) OVER s AS most, max(behind_ms) OVER s AS longest_ms,

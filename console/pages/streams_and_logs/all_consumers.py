@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from lakelog.client.metastore.metastore import Metastore
 from lakelog.format.retention.consumer import Consumer, name_state
-from lakelog.format.tables.snapshot import Snapshot, SnapshotKind
+from lakelog.format.retention.lag import measure_lag
+from lakelog.format.tables.snapshot import Snapshot
 from lakelog.format.tables.table import TableInfo, TableName
 
 from ..page import PAGE_ROWS, Column, Listing, PageRequest, table_address
@@ -22,7 +23,7 @@ CONSUMERS: Final = (
     Column("snapshot_id", "Has done", "count", "the last snapshot that it has done"),
     Column("snapshots", "Snapshots behind", "count"),
     Column("rows", "Rows behind", "count", "without those of compactions; none: more than 1000 snapshots"),
-    Column("behind_ms", "Behind by", "age"),
+    Column("behind_ms", "Behind by", "age", "how long ago the first snapshot to do that brings changes was committed"),
     Column("used_ms", "Last used", "time"),
     Column("expires_ms", "Expires", "time", "unless it is used"),
     Column("holder", "Read by", "code"),
@@ -59,8 +60,8 @@ def list_consumers(request: PageRequest, now_ms: int) -> Listing:
             last, is_more = str(pairs[-1][0].name), True
             break
         pairs += [(each.info, consumer) for consumer in each.consumers[:PAGE_ROWS]]
-    lags = load_each(lambda pair: _load_lag(metastore, *pair), pairs)
-    rows = [_show_consumer(*pair, lag, now_ms) for pair, lag in zip(pairs, lags, strict=True) if lag is not None]
+    missing = load_each(lambda pair: _load_missing(metastore, *pair), pairs)
+    rows = [_show_consumer(*pair, each, now_ms) for pair, each in zip(pairs, missing, strict=True) if each is not None]
     empty = f"The {len(examined)} tables after {after} have no consumers." if after else "No table has consumers."
     return Listing(
         "consumers",
@@ -77,26 +78,26 @@ def _load_consumers(metastore: Metastore, name: TableName) -> _OfTable:
     return _OfTable(info, metastore.list_consumers(info.table_uuid))
 
 
-def _load_lag(metastore: Metastore, info: TableInfo, consumer: Consumer) -> Sequence[Snapshot]:
+def _load_missing(metastore: Metastore, info: TableInfo, consumer: Consumer) -> Sequence[Snapshot]:
     """The snapshots that a consumer has not done; at most so many as are counted."""
     if consumer.snapshot_id is None or consumer.snapshot_id >= info.latest_snapshot_id:
         return ()
     return metastore.list_snapshots(info.table_uuid, after=consumer.snapshot_id, limit=_MAX_COUNTED).snapshots
 
 
-def _show_consumer(info: TableInfo, consumer: Consumer, lag: Sequence[Snapshot], now_ms: int) -> dict[str, Any]:
+def _show_consumer(info: TableInfo, consumer: Consumer, missing: Sequence[Snapshot], now_ms: int) -> dict[str, Any]:
     """A row. Pure."""
     table = str(info.name)
     to_do = None if consumer.snapshot_id is None else max(info.latest_snapshot_id - consumer.snapshot_id, 0)
-    is_counted = to_do is not None and len(lag) >= min(to_do, _MAX_COUNTED) and to_do <= _MAX_COUNTED
+    lag = None if to_do is None else measure_lag(missing, to_do, now_ms)
     return {
         "consumer": consumer.consumer_id,
         "table": table,
         "state": name_state(consumer.holder, is_expired=consumer.is_expired),
         "snapshot_id": consumer.snapshot_id,
         "snapshots": to_do,
-        "rows": sum(each.added_rows for each in lag if each.kind is not SnapshotKind.COMPACT) if is_counted else None,
-        "behind_ms": max(now_ms - lag[0].committed_at_ms, 0) if lag else 0,
+        "rows": None if lag is None or lag.is_least else lag.rows,
+        "behind_ms": 0 if lag is None else lag.age_ms,
         "used_ms": consumer.used_at_ms,
         "expires_ms": consumer.expires_at_ms or None,
         "holder": consumer.holder or None,

@@ -25,7 +25,7 @@ LAGGING: Final = (
     Column("state", "Read by", "text"),
     Column("snapshots", "Snapshots behind", "count"),
     Column("rows", "Rows behind", "count", "without those of compactions"),
-    Column("behind_ms", "Behind by", "age", "how long ago the first snapshot to do was committed"),
+    Column("behind_ms", "Behind by", "age", "how long ago the first snapshot to do that brings changes was committed"),
 )
 
 _HOLDERS: Final = {

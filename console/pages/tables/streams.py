@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from lakelog.format.retention.consumer import name_state
-from lakelog.pictures.history import MOST_SNAPSHOTS, History, load_history, measure_lag
+from lakelog.pictures.history import MOST_SNAPSHOTS, History, load_history, load_now_ms
 from lakelog.sdk.tables.table import Table
 
 from ..actions.offered import action_address, is_offered
@@ -20,7 +20,7 @@ _CONSUMERS: Final = (
     Column(
         "rows_behind", "Rows behind", "count", f"without those of compactions; none: over {MOST_SNAPSHOTS:,} snapshots"
     ),
-    Column("behind_ms", "Behind by", "age", "how long ago the first of these was committed"),
+    Column("behind_ms", "Behind by", "age", "how long ago the first of these that brings changes was committed"),
     Column("state", "State", "state"),
     Column("holder", "Read by", "code"),
     Column("used_at", "Last used", "time"),
@@ -46,6 +46,7 @@ def streams(request: PageRequest) -> Page:
     """Consumers of the table, and what retains its snapshots."""
     opened = open_table(request)
     table = opened.table
+    now_ms = load_now_ms(table)
     overdue = request.catalog.metastore.list_overdue_snapshots(table.uuid)
     parts: dict[str, Any] = {
         "overdue": Listing(
@@ -58,23 +59,23 @@ def streams(request: PageRequest) -> Page:
                     "kind": each.lease.kind.value,
                     "count": each.count,
                     "since": each.since_ms,
-                    "age_ms": max(request.now_ms - each.since_ms, 0),
+                    "age_ms": max(now_ms - each.since_ms, 0),
                     "snapshot_id": each.lease.snapshot_id,
                 }
                 for each in overdue
             ],
             "Nothing: no snapshot is older than the options of the table want.",
         ),
-        "consumers": _list_consumers(request, table),
+        "consumers": _list_consumers(request, table, now_ms),
         "leases": _list_leases(request, table),
     }
     return table_page(opened, "streams", "streams.html", parts)
 
 
-def _list_consumers(request: PageRequest, table: Table) -> Listing:
+def _list_consumers(request: PageRequest, table: Table, now_ms: int) -> Listing:
     found = to_rows(table.system_table("consumers").to_arrow())
     history = load_history(table) if found else History((), 0, 0)
-    rows = [_describe(row, history, request.now_ms, table) for row in found]
+    rows = [_describe(row, history, now_ms, table) for row in found]
     if is_offered(request, table.info):
         for row in rows:
             row["_links"]["id"] = action_address(table.info, "reset-consumer", consumer=row["id"])
@@ -93,7 +94,7 @@ def _list_consumers(request: PageRequest, table: Table) -> Listing:
 def _describe(row: dict[str, Any], history: History, now_ms: int, table: Table) -> dict[str, Any]:
     rows_behind, behind_ms, links = None, None, {}
     if row["snapshot_id"] is not None:
-        lag = measure_lag(history, row["snapshot_id"], now_ms)
+        lag = history.measure_lag(row["snapshot_id"], now_ms)
         rows_behind, behind_ms = None if lag.is_least else lag.rows, lag.age_ms
         if row["snapshot_id"]:
             links["snapshot_id"] = table_address(table.name, f"snapshots/{row['snapshot_id']}")

@@ -54,7 +54,7 @@ class ConsumerLag:
         table: The table's full name.
         consumer_id: The consumer.
         snapshots: How many snapshots it has not done.
-        behind_ms: How long ago the first of them was committed; 0: there is none.
+        behind_ms: How long ago the first of them that brings changes was committed; 0: there is none.
         rows: How many rows they added, without those of compactions; None: more snapshots than are counted.
     """
 
@@ -74,7 +74,8 @@ class ConsumerLags:
             a minute; `silent`: no reader has.
         count: How many there are.
         most_snapshots: The most snapshots that one of them has not done.
-        longest_ms: How long ago the first snapshot was committed that one of them has not done; 0: there is none.
+        longest_ms: How long ago the first snapshot with changes that one of them has not done was committed; 0: there
+            is none.
         named: Those that lag for longest; at most 50. Those that do not lag are left out.
     """
 

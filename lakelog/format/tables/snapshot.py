@@ -81,6 +81,11 @@ class Snapshot:
     were not."""
 
     @property
+    def brings_changes(self) -> bool:
+        """Whether a reader of changes may get rows because of it: no compaction, or one that emits a changelog."""
+        return self.kind is not SnapshotKind.COMPACT or self.changelog is ChangelogState.ATTACHED
+
+    @property
     def is_changelog_deferred(self) -> bool:
         """Whether it was committed under the changelog producer `full-compaction`.
 

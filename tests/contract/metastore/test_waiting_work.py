@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -31,7 +32,7 @@ from metastore.waiting_work.measuring import (
     is_old,
 )
 from tests.contract.metastore.planning import quiet
-from tests.support.metastore.making import append, make_table
+from tests.support.metastore.making import append, make_table, rewrite
 
 
 @contextmanager
@@ -187,6 +188,28 @@ def test_the_lag_of_consumers_grows_with_commits_and_ends_with_them(metastore: I
     metastore.drop_table(table.name)
     replica.step()
     assert replica.shown("consumers", state="read") == 0
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_only_compacts_makes_no_consumer_late(metastore: InProcessMetastore) -> None:
+    replica, table = Replica(metastore), make_table(metastore)
+    append(metastore, table, 0)
+    rewrite(metastore, table, 0, 1)
+    move(metastore, table, "c", 1, "a reader")
+    named = {"table": str(table.name), "consumer": "c", "state": "read"}
+    time.sleep(0.05)
+    replica.step()
+    assert replica.shown("slow_consumer_snapshots", **named) == 1
+    assert (replica.shown("slow_consumer_seconds", **named), replica.shown("slow_consumer_rows", **named)) == (0, 0)
+    append(metastore, table, 1)
+    time.sleep(0.05)
+    replica.step()
+    _, second, third = metastore.list_snapshots(table.table_uuid).snapshots
+    between_s = (third.committed_at_ms - second.committed_at_ms) / 1000
+    behind_s = replica.shown("slow_consumer_seconds", **named) or 0
+    assert behind_s >= 0.05
+    assert behind_s + between_s <= (metastore.get_overview().now_ms - second.committed_at_ms) / 1000
+    assert replica.shown("slow_consumer_rows", **named) == third.added_rows
 
 
 @pytest.mark.usefixtures("at_once")

@@ -20,7 +20,7 @@ from lakelog.pictures.amplification import pick_newest, sum_written, to_spans
 from lakelog.pictures.bucket_runs import MOST_BOXES, MOST_RUNS, to_runs
 from lakelog.pictures.buckets import MOST_BUCKETS, to_buckets
 from lakelog.pictures.files import to_files
-from lakelog.pictures.history import MOST_SNAPSHOTS, History, load_history, measure_lag
+from lakelog.pictures.history import MOST_SNAPSHOTS, History, load_history
 from lakelog.pictures.levels import draw_levels
 from lakelog.pictures.timeline import Timeline, draw_timeline, to_commits
 from lakelog.sdk.tables.table import Table
@@ -89,7 +89,7 @@ def test_of_many_snapshots_only_the_newest_are_requested() -> None:
     history = load_history(table)
     assert limits == [(MOST_SNAPSHOTS, True)]
     assert (len(history.snapshots), history.earlier) == (MOST_SNAPSHOTS, 100_000 - MOST_SNAPSHOTS)
-    lag = measure_lag(history, 5, 1_700_000_000_000 + 100_001_000)
+    lag = history.measure_lag(5, 1_700_000_000_000 + 100_001_000)
     assert (lag.snapshots, lag.rows, lag.is_least) == (99_995, MOST_SNAPSHOTS, True)
 
     data = Timeline("shop.orders", to_commits(history.snapshots), history.earlier)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidArgument, NotFound
+from lakelog.format.retention.lag import Lag
 from lakelog.pictures import amplification
 from lakelog.pictures.amplification import draw_amplification, load_amplification
 from lakelog.pictures.bucket_runs import BucketRuns
@@ -163,9 +164,23 @@ def test_lag_counts_rows_that_changed_and_the_age_of_the_first(orders: Table, co
     assert (late.name, late.lag.snapshots, late.lag.rows, late.lag.is_least) == ("late", 3, 9, False)
     assert late.lag.age_ms >= 0
     assert (new.name, new.lag) == ("new", None)
+    orders.consumers.reset("late", 3)
+    (late,) = (each for each in load_lag(orders).readers if each.name == "late")
+    assert late.lag == Lag(1, 0, 0), "it will receive nothing"
+    orders.consumers.reset("late", 1)
     words = load_path(orders).readers[0]
     assert words.lag is not None
     assert words.lag.rows == 9
+
+
+def test_a_lag_is_as_old_as_the_clock_of_the_metastore_says(orders: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    upsert(orders, 1)
+    orders.context.metastore.open_consumer("late", [orders.uuid], "reader")
+    orders.consumers.reset("late", 0)
+    monkeypatch.setattr(orders.context.clock, "now_ms", lambda: 10**15)
+    (late,) = load_lag(orders).readers
+    assert late.lag is not None
+    assert late.lag.age_ms < 60_000, "this machine's clock is thousands of years ahead"
 
 
 def test_amplification_is_what_was_written_to_the_store(
