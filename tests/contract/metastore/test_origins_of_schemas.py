@@ -81,7 +81,7 @@ def test_what_brings_a_state_or_a_table_back_leaves_them(metastore: Metastore) -
     assert list_origins(metastore, table) == known
 
 
-def test_a_new_table_of_the_name_begins_anew(metastore: Metastore) -> None:
+def test_a_new_table_of_the_name_begins_again(metastore: Metastore) -> None:
     old = make_table(metastore)
     metastore.alter_columns(old.table_uuid, changes=[AddColumn("x", "INT")])
     metastore.drop_table(old.name)
