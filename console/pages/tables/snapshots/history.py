@@ -21,7 +21,7 @@ _VERSIONS: Final = (
     Column("columns", "Columns", "count"),
     Column("changed", "What it changed"),
     Column("created_at", "Made", "time", "when this version was made"),
-    Column("created_by", "Made by", "text", "the caller that made it"),
+    Column("created_by", "Made by", "text", "the caller that made it, if the metastore identifies callers"),
     Column("used_since", "In use since", "time", "when the first snapshot with it was committed"),
     Column("first_snapshot", "First snapshot", "count"),
 )
@@ -99,6 +99,4 @@ def _list_versions(request: PageRequest, table: Table, versions: dict[int, Colum
     next_query = request.with_query(after=left[PAGE_ROWS - 1], of=table.uuid) if more else None
     notes = (("used_since", _NOT_USED), ("created_at", _NOT_MADE))
     note = " ".join(text for key, text in notes if not all(row[key] for row in rows))
-    # Where the metastore identifies no callers, the column would be empty.
-    columns = [each for each in _VERSIONS if each.key != "created_by" or any(row["created_by"] for row in rows)]
-    return Listing("versions", "Versions of the schema", columns, rows, next_query=next_query, note=note)
+    return Listing("versions", "Versions of the schema", _VERSIONS, rows, next_query=next_query, note=note)
