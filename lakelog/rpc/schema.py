@@ -38,6 +38,8 @@ def to_proto_schema(schema: TableSchema) -> types_pb2.TableSchema:
         arrow_schema=schema.to_ipc(),
         primary_key=schema.primary_key,
         partition_by=schema.partition_by,
+        created_at_ms=schema.created_at_ms,
+        created_by=schema.created_by,
     )
 
 
@@ -56,6 +58,8 @@ def from_proto_schema(message: types_pb2.TableSchema, field: str = "schema") -> 
         from_ipc_schema(message.arrow_schema, f"{field}.arrow_schema"),
         tuple(message.primary_key),
         tuple(message.partition_by),
+        message.created_at_ms if message.HasField("created_at_ms") else None,
+        message.created_by,
     )
 
 

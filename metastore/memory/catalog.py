@@ -79,11 +79,12 @@ class MemoryCatalog(CatalogTransaction):
 
     async def insert_table(self, table: NewTable) -> TableRecord:
         table_id = len(self._state.tables) + 1
+        created_at_ms = self._clock.now_ms()
         stored = StoredTable(
             table_id=table_id,
             new=table,
             options=dict(table.options),
-            created_at_ms=self._clock.now_ms(),
+            created_at_ms=created_at_ms,
             head=TableHead(
                 table_id=table_id,
                 table_uuid=table.table_uuid,
@@ -92,7 +93,7 @@ class MemoryCatalog(CatalogTransaction):
                 bucket_count=table.bucket_count,
                 partitioned=bool(table.schema.partition_by),
             ),
-            schemas=[table.schema],
+            schemas=[replace(table.schema, created_at_ms=created_at_ms)],
         )
         self._journal.append(self._state.tables, stored)
         return _record(stored)
@@ -115,7 +116,7 @@ class MemoryCatalog(CatalogTransaction):
 
     async def add_schema(self, table_id: int, schema: TableSchema) -> None:
         table = self._table(table_id)
-        self._journal.append(table.schemas, schema)
+        self._journal.append(table.schemas, replace(schema, created_at_ms=self._clock.now_ms()))
         self._journal.set(table, "head", replace(table.head, schema_id=schema.schema_id))
 
     async def list_schemas(self, table_id: int) -> list[TableSchema]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from lakelog.format.commit.epochs import EPOCH_STEP
@@ -88,9 +89,9 @@ VALUES (%s, %s, %s, %s, %s::jsonb, %s, {NOW_MS})
 RETURNING table_id, created_at_ms
 """
 
-_INSERT_SCHEMA: Final = """
-INSERT INTO schema_version (table_id, schema_id, arrow_schema, primary_key, partition_by)
-VALUES (%s, %s, %s, %s::text[], %s::text[])
+_INSERT_SCHEMA: Final = f"""
+INSERT INTO schema_version (table_id, schema_id, arrow_schema, primary_key, partition_by, created_by, created_at_ms)
+VALUES (%s, %s, %s, %s::text[], %s::text[], %s, coalesce(%s::bigint, {NOW_MS}))
 """
 
 _INSERT_HEAD: Final = """
@@ -103,10 +104,12 @@ _INSERT_PACKING: Final = (
     "INSERT INTO packing (table_id, packed_until, packed_added, packed_removed) VALUES (%s, 0, 0, 0)"
 )
 
+_SCHEMA: Final = "v.schema_id, v.arrow_schema, v.primary_key, v.partition_by, v.created_at_ms, v.created_by"
+
 # A table with its head and current schema.
-_SELECT_TABLE: Final = """
+_SELECT_TABLE: Final = f"""
 SELECT t.table_id, replace(t.table_uuid::text, '-', ''), t.database, t.name, t.location, t.options, t.comment,
-    t.created_at_ms, h.latest_snapshot_id, h.bucket_count, v.schema_id, v.arrow_schema, v.primary_key, v.partition_by
+    t.created_at_ms, h.latest_snapshot_id, h.bucket_count, {_SCHEMA}
 FROM catalog_table t
 JOIN table_head h ON h.table_id = t.table_id
 JOIN schema_version v ON v.table_id = h.table_id AND v.schema_id = h.schema_id
@@ -124,9 +127,7 @@ _SET_COMMENT: Final = "UPDATE catalog_table SET comment = %s WHERE table_id = %s
 
 _SET_SCHEMA: Final = "UPDATE table_head SET schema_id = %s WHERE table_id = %s"
 
-_LIST_SCHEMAS: Final = """
-SELECT schema_id, arrow_schema, primary_key, partition_by FROM schema_version WHERE table_id = %s ORDER BY schema_id
-"""
+_LIST_SCHEMAS: Final = f"SELECT {_SCHEMA} FROM schema_version v WHERE v.table_id = %s ORDER BY v.schema_id"
 
 
 _MEASURE_SCHEMAS: Final = """
@@ -134,9 +135,8 @@ SELECT coalesce(sum(length(arrow_schema)), 0)::bigint FROM schema_version WHERE 
 """
 
 
-_FIND_SCHEMAS: Final = """
-SELECT schema_id, arrow_schema, primary_key, partition_by FROM schema_version
-WHERE table_id = %s AND schema_id = ANY(%s::int[])
+_FIND_SCHEMAS: Final = f"""
+SELECT {_SCHEMA} FROM schema_version v WHERE v.table_id = %s AND v.schema_id = ANY(%s::int[])
 """
 
 
@@ -164,7 +164,6 @@ class PostgresCatalog(InSession, CatalogTransaction):
         await self._session.write_all([Statement(sql, (name,)) for sql in (_DELETE_DATABASE, _DELETE_GRANTS, _ORPHAN)])
 
     async def insert_table(self, table: NewTable) -> TableRecord:
-        schema = table.schema
         rows = await self._session.write(
             _INSERT_TABLE,
             (
@@ -177,6 +176,7 @@ class PostgresCatalog(InSession, CatalogTransaction):
             ),
         )
         table_id, created_at_ms = rows[0]
+        schema = replace(table.schema, created_at_ms=created_at_ms)
         partitioned = bool(schema.partition_by)
         head = (table_id, table.table_uuid, str(table.name), schema.schema_id, table.bucket_count, partitioned)
         await self._session.write_all(
@@ -250,9 +250,10 @@ def _record(row: Row) -> TableRecord:
 
 def _schema_values(table_id: int, schema: TableSchema) -> tuple[str | int | bytes | None, ...]:
     keys = (arrays.texts(schema.primary_key), arrays.texts(schema.partition_by))
-    return (table_id, schema.schema_id, schema.to_ipc(), *keys)
+    return (table_id, schema.schema_id, schema.to_ipc(), *keys, schema.created_by, schema.created_at_ms)
 
 
 def _schema(row: Row) -> TableSchema:
-    schema_id, ipc, primary_key, partition_by = row
-    return TableSchema.from_ipc(schema_id, ipc, tuple(primary_key), tuple(partition_by))
+    schema_id, ipc, primary_key, partition_by, created_at_ms, created_by = row
+    schema = TableSchema.from_ipc(schema_id, ipc, tuple(primary_key), tuple(partition_by))
+    return replace(schema, created_at_ms=created_at_ms, created_by=created_by or "")

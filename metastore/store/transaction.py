@@ -112,7 +112,10 @@ class CatalogTransaction(Protocol):
         ...
 
     async def add_schema(self, table_id: int, schema: TableSchema) -> None:
-        """Adds a version of the schema of a table whose head is locked; from now on it is the current one."""
+        """Adds a version of the schema of a table whose head is locked; from now on it is the current one.
+
+        The store's clock says when it is made.
+        """
         ...
 
     async def list_schemas(self, table_id: int) -> list[TableSchema]:

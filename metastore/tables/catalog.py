@@ -153,7 +153,9 @@ class Catalog:
             table_uuid=table_uuid,
             name=name,
             location=make_location(self._warehouse, table_uuid),
-            schema=TableSchema(0, assign_field_ids(columns), tuple(primary_key), tuple(partition_by)),
+            schema=TableSchema(
+                0, assign_field_ids(columns), tuple(primary_key), tuple(partition_by), created_by=by.name
+            ),
             options=options,
             bucket_count=TableOptions(options).bucket_count(bool(primary_key)),
             comment=comment,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from lakelog.errors import InvalidArgument, ResourceExhausted
@@ -15,6 +16,7 @@ from lakelog.options.declared.tables import BUCKET_KEY
 from lakelog.options.validate import validate_table_options
 from lakelog.options.values import TableOptions
 
+from ..ownership import Principal
 from ..store.transaction import Store, Transaction, run_transaction
 from ..store.validation import MAX_COMMENT, check_text, check_uuid
 from .catalog import make_columns
@@ -43,7 +45,7 @@ class Columns:
         self._altered = altered
 
     async def alter_columns(
-        self, table_uuid: str, *, changes: Sequence[ColumnChange], comment: str | None = None
+        self, table_uuid: str, *, changes: Sequence[ColumnChange], comment: str | None = None, by: Principal
     ) -> TableInfo:
         check_uuid("table_uuid", table_uuid)
         if comment is not None:
@@ -70,7 +72,7 @@ class Columns:
                     )
                 schema, options = plan_schema(found.info, changes)
                 _check_size(head.name, schema, await tx.measure_schemas(found.table_id))
-                await tx.add_schema(found.table_id, schema)
+                await tx.add_schema(found.table_id, replace(schema, created_by=by.name))
                 if options != found.info.options:
                     await tx.set_options(found.table_id, options)
             altered = await tx.find_table_by_uuid(table_uuid)

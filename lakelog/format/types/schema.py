@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -28,12 +28,17 @@ class TableSchema:
         arrow: The columns in order, canonical types only (`lakelog.format.types.types`), each field with its id.
         primary_key: Names of the key's columns in order; empty for an append table.
         partition_by: Names of the partition columns in order; empty for none.
+        created_at_ms: When this version was made, by the database's clock; None: no metastore has stored it, or its
+            metastore did not store such times yet. Versions with the same columns are equal whenever they were made.
+        created_by: The caller that made it; empty: the metastore identified no callers, or did not store their names.
     """
 
     schema_id: int
     arrow: pa.Schema
     primary_key: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
+    created_at_ms: int | None = field(default=None, compare=False)
+    created_by: str = field(default="", compare=False)
 
     @cached_property
     def trimmed_key(self) -> tuple[str, ...]:

@@ -191,10 +191,18 @@ class TableSchema(_message.Message):
     ARROW_SCHEMA_FIELD_NUMBER: _builtins.int
     PRIMARY_KEY_FIELD_NUMBER: _builtins.int
     PARTITION_BY_FIELD_NUMBER: _builtins.int
+    CREATED_AT_MS_FIELD_NUMBER: _builtins.int
+    CREATED_BY_FIELD_NUMBER: _builtins.int
     schema_id: _builtins.int
     """Counts from 0 in each table."""
     arrow_schema: _builtins.bytes
     """The schema in Arrow's IPC format, each field (nested ones too) with its id in the metadata key `PARQUET:field_id`."""
+    created_at_ms: _builtins.int
+    """When this version was made, in milliseconds since the epoch by the database's clock; absent: a metastore that did not store it made
+    the version.
+    """
+    created_by: _builtins.str
+    """The caller that made it; empty: the metastore identified no callers, or did not store their names."""
     @_builtins.property
     def primary_key(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of the primary key's columns in order; empty for an append table."""
@@ -210,12 +218,16 @@ class TableSchema(_message.Message):
         arrow_schema: _builtins.bytes = ...,
         primary_key: _abc.Iterable[_builtins.str] | None = ...,
         partition_by: _abc.Iterable[_builtins.str] | None = ...,
+        created_at_ms: _builtins.int | None = ...,
+        created_by: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_created_at_ms", b"_created_at_ms", "created_at_ms", b"created_at_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_schema", b"arrow_schema", "partition_by", b"partition_by", "primary_key", b"primary_key", "schema_id", b"schema_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_created_at_ms", b"_created_at_ms", "arrow_schema", b"arrow_schema", "created_at_ms", b"created_at_ms", "created_by", b"created_by", "partition_by", b"partition_by", "primary_key", b"primary_key", "schema_id", b"schema_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__created_at_ms: _TypeAlias = _typing.Literal["created_at_ms"]  # noqa: Y015
+    _WhichOneofArgType__created_at_ms: _TypeAlias = _typing.Literal["_created_at_ms", b"_created_at_ms"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__created_at_ms) -> _WhichOneofReturnType__created_at_ms | None: ...
 
 Global___TableSchema: _TypeAlias = TableSchema  # noqa: Y015
 

@@ -77,6 +77,9 @@ schema_version = Table(
     Column("arrow_schema", LargeBinary, nullable=False),
     Column("primary_key", NAMES, nullable=False),
     Column("partition_by", NAMES, nullable=False),
+    # NULL: it was made by a metastore that did not store them.
+    Column("created_at_ms", BigInteger),
+    Column("created_by", NAME),
 )
 
 # Narrow and half empty, because each commit updates it: with room on the page and no index on the updated columns, the

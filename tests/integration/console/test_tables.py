@@ -174,6 +174,10 @@ def test_schema_history_names_what_changed(world: World, console: Console) -> No
     shown = console.json("/tables/shop/changed/history")
     assert [each["changed"] for each in shown["versions"]] == ["renamed words", "added extra", "made"]
     assert shown["versions"][2]["used_since"] == table.info.created_at_ms
+    made = [each["created_at"] for each in shown["versions"]]
+    assert made == [each.created_at_ms for each in reversed(table._context.metastore.list_schemas(table.uuid))]
+    assert made == sorted(made, reverse=True)
+    assert made[-1] == table.info.created_at_ms
     changed = console.json("/tables/shop/changed/history?from=0&to=2")["changes"]
     assert [(each["column"], each["change"], each["before"], each["after"]) for each in changed] == [
         ("extra", "added", None, "INT"),

@@ -167,6 +167,15 @@ def test_system_tables(session: SqlSession) -> None:
         ("b", 1, 2),
     ]
     assert rows(session, "SELECT column, type FROM orders$schemas WHERE primary_key_position = 1") == [("dt", "STRING")]
+    session.execute("ALTER TABLE orders ADD COLUMN added INT")
+    ((version, added_ms),) = rows(
+        session,
+        "SELECT schema_id, epoch_ms(created_at) FROM orders$schemas WHERE column = 'added' AND created_by IS NULL",
+    )
+    info = session.catalog.table("shop.orders").info
+    assert (version, added_ms) == (1, info.schema.created_at_ms)
+    ((made_ms,),) = rows(session, "SELECT DISTINCT epoch_ms(created_at) FROM orders$schemas WHERE schema_id = 0")
+    assert made_ms == info.created_at_ms
     with pytest.raises(NotFound, match=r"orders\$snapshot'.*\$snapshots"):
         session.execute("SELECT * FROM orders$snapshot")
     with pytest.raises(InvalidArgument, match="shows only the present state"):

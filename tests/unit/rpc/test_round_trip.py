@@ -59,6 +59,7 @@ from lakelog.rpc.plan import (
     to_proto_plan_request,
 )
 from lakelog.rpc.retention import from_proto_tag, to_proto_tag
+from lakelog.rpc.schema import from_proto_schema, to_proto_schema
 from lakelog.rpc.snapshot import from_proto_snapshot, to_proto_snapshot
 from lakelog.rpc.table import (
     from_proto_database,
@@ -186,7 +187,7 @@ arrow_types = st.recursive(
 arrow_schemas = st.lists(st.tuples(text, arrow_types, st.booleans()), max_size=4).map(
     lambda fields: assign_field_ids(pa.schema([pa.field(name, type_, null) for name, type_, null in fields]))
 )
-schemas = st.builds(TableSchema, int32, arrow_schemas, tuples(text), tuples(text))
+schemas = st.builds(TableSchema, int32, arrow_schemas, tuples(text), tuples(text), optional(int64), text)
 snapshots = st.builds(
     Snapshot,
     snapshot_id=int64,
@@ -308,6 +309,14 @@ def test_field_ids_and_nullability_cross_the_wire() -> None:
     table = TableInfo("u", TableName("d", "t"), "file:///x/", TableSchema(0, arrow), {}, 0, 0)
     again = from_proto_table(to_proto_table(table))
     assert again.schema.arrow.equals(arrow, check_metadata=True)
+
+
+@pytest.mark.parametrize(("made_ms", "by"), [(None, ""), (0, ""), (5, "alice")])
+def test_the_origin_of_a_schema_crosses_the_wire(made_ms: int | None, by: str) -> None:
+    # Schemas are equal whenever they were made, so this is compared by itself, too.
+    schema = TableSchema(0, assign_field_ids(pa.schema([("a", pa.int64())])), created_at_ms=made_ms, created_by=by)
+    again = from_proto_schema(to_proto_schema(schema))
+    assert (again.created_at_ms, again.created_by) == (made_ms, by)
 
 
 def test_an_absent_bound_and_an_empty_one_differ() -> None:

@@ -1,7 +1,7 @@
 """Since when versions of a schema are in use: the first retained snapshot of each.
 
-The metastore keeps no time with a version of a schema, but snapshots name their version, and versions only go up. So
-the first snapshot of a version is found by halves, without a list of all snapshots.
+The metastore keeps the time when a version was made, and none of its first use. But snapshots name their version, and
+versions only go up. So the first snapshot of a version is found by halves, without a list of all snapshots.
 """
 
 from __future__ import annotations

@@ -20,12 +20,15 @@ _VERSIONS: Final = (
     Column("schema_id", "Version", "count"),
     Column("columns", "Columns", "count"),
     Column("changed", "What it changed"),
+    Column("created_at", "Made", "time", "when this version was made"),
+    Column("created_by", "Made by", "text", "the caller that made it, if the metastore identifies callers"),
     Column("used_since", "In use since", "time", "when the first snapshot with it was committed"),
     Column("first_snapshot", "First snapshot", "count"),
 )
-_NO_TIME: Final = (
-    "Versions without a time: no commit has used them yet, or the snapshots from their beginning have expired."
+_NOT_USED: Final = (
+    "Versions without a time of use: no commit has used them yet, or the snapshots from their beginning have expired."
 )
+_NOT_MADE: Final = "Versions without the time when they were made: the metastore of that time did not store it."
 _NUMBER: Final = NumberField("schema_id", "version", 0)
 
 
@@ -75,7 +78,7 @@ def _list_versions(request: PageRequest, table: Table, versions: dict[int, Colum
     rows = []
     for each in shown:
         first = uses.get(each)
-        made_ms = table.info.created_at_ms if each == 0 else None
+        made = versions[each][0]
         links = {"schema_id": f"{table_address(table.name, 'history')}?from={max(each - 1, 0)}&to={each}"}
         if first is not None:
             links["first_snapshot"] = table_address(table.name, f"snapshots/{first.snapshot_id}")
@@ -84,12 +87,16 @@ def _list_versions(request: PageRequest, table: Table, versions: dict[int, Colum
                 "schema_id": each,
                 "columns": len(versions[each]),
                 "changed": say_changes(versions[each - 1], versions[each]) if each - 1 in versions else "made",
-                "used_since": first.committed_at_ms if first is not None and each else made_ms,
+                "created_at": made["created_at"],
+                "created_by": made["created_by"],
+                # A new table is in use at once.
+                "used_since": made["created_at"] if each == 0 else None if first is None else first.committed_at_ms,
                 "first_snapshot": None if first is None else first.snapshot_id,
                 "_links": links,
             }
         )
     more = len(left) > PAGE_ROWS
     next_query = request.with_query(after=left[PAGE_ROWS - 1], of=table.uuid) if more else None
-    note = "" if all(row["used_since"] for row in rows) else _NO_TIME
+    notes = (("used_since", _NOT_USED), ("created_at", _NOT_MADE))
+    note = " ".join(text for key, text in notes if not all(row[key] for row in rows))
     return Listing("versions", "Versions of the schema", _VERSIONS, rows, next_query=next_query, note=note)
