@@ -147,6 +147,7 @@ def draw_freshness(data: Freshness, width: int = DEFAULT_WIDTH) -> Picture:
     y = draw_steps(drawing, y, f"{data.consistency} log" if data.consistency else "")
     if data.commits:
         y = _draw_commits(drawing, data, y + 18)
+    if data.measured:
         y = drawing.notes(y + 16, ["Visible at the latest then: when the publisher had reported it to the metastore."])
     return drawing.finish(y + 4, title, words)
 
@@ -219,8 +220,9 @@ def _draw_commits(drawing: Drawing, data: Freshness, y: float) -> float:
     longest = max(known or [each.age_ms for each in data.commits])
     scale = Scale(0, max(longest, 1), left, right)
     drawing.text(left, y, "commit", paint="soft", size=11.5)
-    end = _delay(longest) if known else age(longest)
-    drawing.text(right, y, f"{end} later", paint="soft", size=11.5, anchor="end", room=right - left - 54)
+    # Dots have no length, so they need no end of the axis.
+    if known or any(each.state == "waiting" for each in data.commits):
+        drawing.text(right, y, _delay(longest), paint="soft", size=11.5, anchor="end", room=right - left - 48)
     drawing.line(left, y + 6, left, y + 8 + _ROW * len(data.commits))
     y += 8
     for each in data.commits:
