@@ -1,14 +1,15 @@
-"""When readers see the rows of a table: the steps until then, and what the log has of the newest commits."""
+"""When readers see the rows of a table: the steps until then, and how long the newest commits took to the log."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median_low
 from typing import Final, Literal
 
 from lakelog.format.tables.snapshot import LogContent, Snapshot
 from lakelog.log.settings import read_log_settings
-from lakelog.pictures.history import load_history, load_log, load_now_ms
+from lakelog.pictures.history import MOST_SNAPSHOTS, load_history, load_log, load_now_ms
 from lakelog.pictures.svg.drawing import MARGIN, Drawing
 from lakelog.pictures.svg.picture import DEFAULT_WIDTH, Picture
 from lakelog.pictures.svg.scales import Scale
@@ -17,6 +18,7 @@ from lakelog.pictures.svg.words import age, plural
 from lakelog.sdk.tables.table import Table
 
 MOST_COMMITS: Final = 12
+_MOST_MEASURED: Final = 64
 _ROW: Final = 20
 
 Consistency = Literal["transactional", "eventual"]
@@ -40,12 +42,14 @@ class CommitAge:
         rows: The rows that it added.
         age_ms: How long ago it was committed.
         state: `sent`: its rows were in the log before the commit; `published`: they are in it now; `waiting`: not all.
+        delay_ms: How long after the commit they were visible in the log, at most; None: not known, or not `published`.
     """
 
     snapshot_id: int
     rows: int
     age_ms: int
     state: State
+    delay_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,9 @@ class Freshness:
         oldest_ms: How long the first of them has waited; 0: there is none.
         reported_ms: How long ago the publisher reported; None: never.
         problem: Why it is not published; empty: no known problem.
+        measured: How many of the newest commits have a known delay; 0: the following two say nothing.
+        median_ms: The median of their delays.
+        worst_ms: The longest.
     """
 
     table: str
@@ -71,6 +78,9 @@ class Freshness:
     oldest_ms: int = 0
     reported_ms: int | None = None
     problem: str = ""
+    measured: int = 0
+    median_ms: int = 0
+    worst_ms: int = 0
 
 
 def load_freshness(table: Table) -> Freshness:
@@ -80,30 +90,46 @@ def load_freshness(table: Table) -> Freshness:
     if status is None:
         return Freshness(table.name, None)
     settings = read_log_settings(table.info.options, has_primary_key=bool(table.primary_key))
+    found = [each for each in load_history(table).snapshots if each.log is not LogContent.NONE][-_MOST_MEASURED:]
+    commits = to_commits(found, status.state.snapshot_id, _load_visible(table, found), now_ms)
+    delays = [each.delay_ms for each in commits if each.delay_ms is not None]
     return Freshness(
         table.name,
         "eventual" if settings is not None and settings.is_eventual else "transactional",
-        to_commits(load_history(table).snapshots, status.state.snapshot_id, now_ms),
+        commits[-MOST_COMMITS:],
         status.snapshots_behind,
         status.is_further,
         status.behind_ms,
         max(now_ms - status.state.reported_at_ms, 0) if status.state.reported_at_ms else None,
         status.problem,
+        len(delays),
+        median_low(delays) if delays else 0,
+        max(delays, default=0),
     )
 
 
-def to_commits(snapshots: Sequence[Snapshot], published_id: int, now_ms: int) -> tuple[CommitAge, ...]:
-    """The newest commits with rows for the log. Pure."""
-    found = [each for each in snapshots if each.log is not LogContent.NONE][-MOST_COMMITS:]
-    return tuple(
-        CommitAge(
-            each.snapshot_id,
-            each.added_rows,
-            max(now_ms - each.committed_at_ms, 0),
-            _state_of(each, published_id),
-        )
-        for each in found
-    )
+def _load_visible(table: Table, snapshots: Sequence[Snapshot]) -> dict[int, int]:
+    """When snapshots (rising) became visible in the log; those of which it is not known are left out."""
+    if not snapshots:
+        return {}
+    after, until = snapshots[0].snapshot_id - 1, snapshots[-1].snapshot_id
+    # Compactions lie between them, so more than are shown; the history is as long.
+    ends = table.context.metastore.list_log_offsets(table.uuid, after=after, until=until, limit=MOST_SNAPSHOTS)
+    return {each.snapshot_id: each.visible_at_ms for each in ends if each.visible_at_ms}
+
+
+def to_commits(
+    snapshots: Sequence[Snapshot], published_id: int, visible: Mapping[int, int], now_ms: int
+) -> tuple[CommitAge, ...]:
+    """Commits with rows for the log, and their delays if it is known when they became visible. Pure."""
+    commits = []
+    for each in snapshots:
+        state = _state_of(each, published_id)
+        is_known = state == "published" and each.snapshot_id in visible
+        delay_ms = max(visible[each.snapshot_id] - each.committed_at_ms, 0) if is_known else None
+        age_ms = max(now_ms - each.committed_at_ms, 0)
+        commits.append(CommitAge(each.snapshot_id, each.added_rows, age_ms, state, delay_ms))
+    return tuple(commits)
 
 
 def _state_of(snapshot: Snapshot, published_id: int) -> State:
@@ -113,7 +139,7 @@ def _state_of(snapshot: Snapshot, published_id: int) -> State:
 
 
 def draw_freshness(data: Freshness, width: int = DEFAULT_WIDTH) -> Picture:
-    """Draws the order of the steps to each kind of reader, and which commits the log has. Pure."""
+    """Draws the order of the steps to each kind of reader, and how long commits took to the log. Pure."""
     drawing = Drawing(width)
     title = f"When readers see the rows of {data.table}"
     words = describe(data)
@@ -121,8 +147,8 @@ def draw_freshness(data: Freshness, width: int = DEFAULT_WIDTH) -> Picture:
     y = draw_steps(drawing, y, f"{data.consistency} log" if data.consistency else "")
     if data.commits:
         y = _draw_commits(drawing, data, y + 18)
-    note = "The metastore does not record when a published snapshot became visible, so there is no figure for these."
-    y = drawing.notes(y + 16, [note]) if data.commits else y
+    if data.measured:
+        y = drawing.notes(y + 16, ["Visible at the latest then: when the publisher had reported it to the metastore."])
     return drawing.finish(y + 4, title, words)
 
 
@@ -141,9 +167,25 @@ def describe(data: Freshness) -> str:
         text += f" {least}{plural(data.waiting, 'commit')} not published as a whole, for {age(data.oldest_ms)}."
     else:
         text += " No commit waits to be published."
+    text += _describe_delays(data)
     if data.problem:
         return f"{text} Problem: {data.problem}"
     return text if data.reported_ms is None else f"{text} The publisher reported {age(data.reported_ms)} ago."
+
+
+def _describe_delays(data: Freshness) -> str:
+    if data.measured:
+        return (
+            f" From commit to visible in the log: median {_delay(data.median_ms)}, at worst {_delay(data.worst_ms)}, "
+            f"over {plural(data.measured, 'commit')}."
+        )
+    if any(each.state == "published" for each in data.commits):
+        return " It is not known how long published commits took."
+    return ""
+
+
+def _delay(milliseconds: int) -> str:
+    return f"{milliseconds} ms" if milliseconds < 1000 else age(milliseconds)
 
 
 def draw_steps(drawing: Drawing, y: float, own: str) -> float:
@@ -170,28 +212,40 @@ def draw_steps(drawing: Drawing, y: float, own: str) -> float:
 
 
 def _draw_commits(drawing: Drawing, data: Freshness, y: float) -> float:
-    """A row for each commit: from the commit until now if it waits, else only a dot where it was committed."""
+    """A bar for each commit, from the commit until it was visible in the log, or until now if it waits."""
     left = MARGIN + 92
-    right = drawing.width - MARGIN - 104
-    oldest = max(each.age_ms for each in data.commits)
-    scale = Scale(-max(oldest, 1), 0, left, right)
-    drawing.text(left, y, f"{age(oldest)} ago", paint="soft", size=11.5, room=right - left)
-    drawing.text(right + 8, y, "now", paint="soft", size=11.5)
-    drawing.line(right, y + 6, right, y + 8 + _ROW * len(data.commits))
+    right = drawing.width - MARGIN - 116
+    known = [each.delay_ms for each in data.commits if each.delay_ms is not None]
+    # Those that wait, perhaps for hours, would make bars of milliseconds invisible.
+    longest = max(known or [each.age_ms for each in data.commits])
+    scale = Scale(0, max(longest, 1), left, right)
+    drawing.text(left, y, "commit", paint="soft", size=11.5)
+    # Dots have no length, so they need no end of the axis.
+    if known or any(each.state == "waiting" for each in data.commits):
+        drawing.text(right, y, _delay(longest), paint="soft", size=11.5, anchor="end", room=right - left - 48)
+    drawing.line(left, y + 6, left, y + 8 + _ROW * len(data.commits))
     y += 8
     for each in data.commits:
-        x = scale.place(-each.age_ms)
         drawing.text(left - 8, y + 13, f"snapshot {each.snapshot_id}", size=11.5, anchor="end", room=left - MARGIN - 8)
-        about = (
-            f"snapshot {each.snapshot_id}, {plural(each.rows, 'row')}, committed {age(each.age_ms)} ago, {each.state}"
-        )
+        words, paint = _show_state(each)
+        about = f"snapshot {each.snapshot_id}, {plural(each.rows, 'row')}, committed {age(each.age_ms)} ago, {words}"
         drawing.line(left, y + 9, right, y + 9)
-        if each.state == "waiting":
-            drawing.box(x, y + 5, max(right - x, 2), 8, paint="amber", radius=3, about=about)
-            words = f"waits {age(each.age_ms)}"
+        until_ms = each.age_ms if each.state == "waiting" else each.delay_ms
+        if until_ms is None:
+            drawing.circle(left, y + 9, 4, paint=paint, about=about)
         else:
-            drawing.circle(x, y + 9, 4, paint="teal" if each.state == "published" else "purple", about=about)
-            words = "in the log" if each.state == "published" else "sent before"
+            end_x = scale.place(min(until_ms, longest))
+            drawing.box(left, y + 5, max(end_x - left, 2), 8, paint=paint, radius=3, about=about)
         drawing.text(right + 8, y + 13, words, size=11.5, room=drawing.width - right - 12)
         y += _ROW
     return y
+
+
+def _show_state(commit: CommitAge) -> tuple[str, Paint]:
+    if commit.state == "waiting":
+        return f"waits {age(commit.age_ms)}", "amber"
+    if commit.state == "sent":
+        return "before the commit", "purple"
+    if commit.delay_ms is None:
+        return "time unknown", "gray"
+    return f"after {_delay(commit.delay_ms)}", "teal"

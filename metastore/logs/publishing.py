@@ -96,7 +96,7 @@ class Publishing(StoreUser):
             uuids = await tx.find_snapshot_uuids(head.table_id, [*requested, *after])
             progress, reported = apply_report(head.name, known, report, uuids)
             if reported:
-                await tx.insert_log_offsets(head.table_id, topic.generation, reported)
+                await tx.insert_log_offsets(head.table_id, topic.generation, reported, visible_now=report.visible_now)
             await tx.put_published(
                 head.table_id,
                 Published(

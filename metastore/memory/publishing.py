@@ -65,11 +65,15 @@ class MemoryPublishing(MemoryCatalog, PublishTransaction):
             if each.snapshot_id in wanted and each.snapshot_id not in table.expired
         }
 
-    async def insert_log_offsets(self, table_id: int, generation: int, snapshots: Sequence[SnapshotOffsets]) -> None:
+    async def insert_log_offsets(
+        self, table_id: int, generation: int, snapshots: Sequence[SnapshotOffsets], *, visible_now: bool
+    ) -> None:
         known = self._table(table_id).log_offsets
+        visible_at_ms = self._clock.now_ms() if visible_now else 0
         for each in snapshots:
             if (generation, each.snapshot_id) not in known:
-                self._journal.put(known, (generation, each.snapshot_id), each)
+                entry = replace(each, visible_at_ms=visible_at_ms)
+                self._journal.put(known, (generation, each.snapshot_id), entry)
 
     async def put_log_offsets(self, table_id: int, generation: int, snapshot: SnapshotOffsets) -> None:
         self._journal.put(self._table(table_id).log_offsets, (generation, snapshot.snapshot_id), snapshot)

@@ -40,9 +40,9 @@ WHERE table_id = %s AND snapshot_id = ANY(%s::bigint[])
 """
 
 # The offsets of a snapshot come as the text of an array, since unnest would make one list of all.
-_INSERT_OFFSETS: Final = """
-INSERT INTO snapshot_log_offset (table_id, generation, snapshot_id, snapshot_uuid, offsets)
-SELECT %s, %s, n.snapshot_id, n.snapshot_uuid, n.offsets::bigint[]
+_INSERT_OFFSETS: Final = f"""
+INSERT INTO snapshot_log_offset (table_id, generation, snapshot_id, snapshot_uuid, offsets, visible_at_ms)
+SELECT %s, %s, n.snapshot_id, n.snapshot_uuid, n.offsets::bigint[], CASE WHEN %s::boolean THEN {NOW_MS} END
 FROM unnest(%s::bigint[], %s::uuid[], %s::text[]) AS n(snapshot_id, snapshot_uuid, offsets)
 ON CONFLICT (table_id, generation, snapshot_id) DO NOTHING
 """
@@ -55,7 +55,8 @@ ON CONFLICT (table_id, generation, snapshot_id) DO UPDATE SET snapshot_uuid = ex
 """
 
 _LIST_OFFSETS: Final = """
-SELECT snapshot_id, replace(snapshot_uuid::text, '-', ''), offsets FROM snapshot_log_offset
+SELECT snapshot_id, replace(snapshot_uuid::text, '-', ''), offsets, coalesce(visible_at_ms, 0)
+FROM snapshot_log_offset
 WHERE table_id = %s AND generation = %s AND snapshot_id > %s AND snapshot_id <= %s
 """
 
@@ -133,10 +134,13 @@ class PostgresPublishing(InSession, PublishTransaction):
     async def find_snapshot_uuids(self, table_id: int, snapshot_ids: Sequence[int]) -> dict[int, str]:
         return dict(await self._session.read(_FIND_UUIDS, (str(table_id), arrays.integers(snapshot_ids))))
 
-    async def insert_log_offsets(self, table_id: int, generation: int, snapshots: Sequence[SnapshotOffsets]) -> None:
+    async def insert_log_offsets(
+        self, table_id: int, generation: int, snapshots: Sequence[SnapshotOffsets], *, visible_now: bool
+    ) -> None:
         values = (
             str(table_id),
             str(generation),
+            str(visible_now),
             arrays.integers([each.snapshot_id for each in snapshots]),
             arrays.words([each.snapshot_uuid for each in snapshots]),
             arrays.texts([arrays.integers(each.offsets) for each in snapshots]),
@@ -180,4 +184,4 @@ class PostgresPublishing(InSession, PublishTransaction):
 
 
 def _offsets(row: Row) -> SnapshotOffsets:
-    return SnapshotOffsets(row[0], row[1], tuple(row[2]))
+    return SnapshotOffsets(row[0], row[1], tuple(row[2]), row[3])

@@ -95,8 +95,10 @@ class PublishTransaction(Protocol):
         """The uuids of those of the snapshots that exist."""
         ...
 
-    async def insert_log_offsets(self, table_id: int, generation: int, snapshots: Sequence[SnapshotOffsets]) -> None:
-        """Records where snapshots end in the log; a known entry stays as it is."""
+    async def insert_log_offsets(
+        self, table_id: int, generation: int, snapshots: Sequence[SnapshotOffsets], *, visible_now: bool
+    ) -> None:
+        """Records where snapshots end in the log, and that they became visible now; a known entry stays as it is."""
         ...
 
     async def put_log_offsets(self, table_id: int, generation: int, snapshot: SnapshotOffsets) -> None:

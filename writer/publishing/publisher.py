@@ -8,7 +8,8 @@ the brokers' speed; bounded memory.
    record was sent twice (reliability R2). Nothing that was known before counts afterwards; options, topic and secrets
    of the log are looked up again as well.
 2. Only records and position are in one transaction; the report to the metastore comes after it. A restart finds what
-   was never reported. For records that the writer sent before the commit (`eventual`) only the position moves.
+   was never reported, and reports it without a time. For records that the writer sent before the commit (`eventual`)
+   only the position moves.
 3. "Fenced" says that another publisher has started since, not how the transaction ended: so it is doubtful as well.
 4. The metastore's watch, not a clock, says that there is something to publish.
 
@@ -325,14 +326,20 @@ class TablePublisher:
             snapshots = tuple(log.snapshot for log in ended)
             now_ms = self._context.clock.now_ms()
             self._context.on_published(PublishedSnapshots(session.info, snapshots, began_ms, now_ms))
-        self._report(session.info, reported, position)
+        self._report(session.info, reported, position, visible_now=True)
 
     def _move(self, session: Session, behind: Mapping[int, int]) -> None:
         for partition, offset in behind.items():
             session.offsets[partition] = max(session.offsets[partition], offset)
 
     def _report(
-        self, info: LogInfo, reported: list[SnapshotOffsets], position: LogPosition, begins: tuple[int, ...] = ()
+        self,
+        info: LogInfo,
+        reported: list[SnapshotOffsets],
+        position: LogPosition,
+        begins: tuple[int, ...] = (),
+        *,
+        visible_now: bool = False,
     ) -> None:
         self._context.metastore.report_published(
             PublishReport(
@@ -343,6 +350,7 @@ class TablePublisher:
                 next_index=position.next_index or 0,
                 next_uuid="" if position.is_complete else position.snapshot_uuid,
                 begins=begins,
+                visible_now=visible_now,
             )
         )
 

@@ -58,11 +58,14 @@ class SnapshotOffsets:
         snapshot_uuid: Its uuid.
         offsets: By partition: the next offset to read after all of the snapshot's records (semantics 4.5). Partitions
             that it does not touch have the offsets of the snapshot before it.
+        visible_at_ms: Since when, at the latest, readers of committed records see all of its records, by the database's
+            clock; 0: not known. Only the metastore sets it.
     """
 
     snapshot_id: int
     snapshot_uuid: str
     offsets: tuple[int, ...]
+    visible_at_ms: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,8 @@ class PublishReport:
         problem_reason: The reason of that error, for programs; empty: none.
         begins: By partition: where the first record of the generation is or will be, once no one publishes the previous
             generation any more. Reported before the generation's first record is sent; empty: known already.
+        visible_now: Whether the caller has just committed the transaction that ends the snapshots, so that they became
+            visible now; False: it found them published.
     """
 
     table_uuid: str
@@ -136,6 +141,7 @@ class PublishReport:
     problem: str = ""
     begins: tuple[int, ...] = ()
     problem_reason: str = ""
+    visible_now: bool = False
 
 
 def to_publisher_lease(table_uuid: str) -> str:

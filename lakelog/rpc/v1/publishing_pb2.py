@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1flakelog/rpc/v1/publishing.proto\x12\x0elakelog.rpc.v1\">\n\x13\x46indAttemptsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x13\n\x0b\x61ttempt_ids\x18\x02 \x03(\t\"f\n\x14\x46indAttemptsResponse\x12\x10\n\x08open_ids\x18\x01 \x03(\t\x12\x15\n\rcommitted_ids\x18\x02 \x03(\t\x12\x12\n\nsilent_ids\x18\x03 \x03(\t\x12\x11\n\topened_ms\x18\x04 \x03(\x03\"+\n\x14RenewAttemptsRequest\x12\x13\n\x0b\x61ttempt_ids\x18\x01 \x03(\t\")\n\x15RenewAttemptsResponse\x12\x10\n\x08open_ids\x18\x01 \x03(\t\"N\n\x0fSnapshotOffsets\x12\x13\n\x0bsnapshot_id\x18\x01 \x01(\x03\x12\x15\n\rsnapshot_uuid\x18\x02 \x01(\t\x12\x0f\n\x07offsets\x18\x03 \x03(\x03\",\n\x16GetPublishStateRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\"\xfe\x01\n\x17GetPublishStateResponse\x12\x12\n\ngeneration\x18\x01 \x01(\x05\x12\x13\n\x0bsnapshot_id\x18\x02 \x01(\x03\x12\x15\n\rsnapshot_uuid\x18\x03 \x01(\t\x12\x12\n\nnext_index\x18\x04 \x01(\x03\x12\x11\n\tnext_uuid\x18\x05 \x01(\t\x12\x0f\n\x07offsets\x18\x06 \x03(\x03\x12\x1a\n\x12latest_snapshot_id\x18\x07 \x01(\x03\x12\x16\n\x0ereported_at_ms\x18\x08 \x01(\x03\x12\x0e\n\x06holder\x18\t \x01(\t\x12\x0f\n\x07problem\x18\n \x01(\t\x12\x16\n\x0eproblem_reason\x18\x0b \x01(\t\"\xe3\x01\n\x16ReportPublishedRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x05\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x32\n\tsnapshots\x18\x04 \x03(\x0b\x32\x1f.lakelog.rpc.v1.SnapshotOffsets\x12\x12\n\nnext_index\x18\x05 \x01(\x03\x12\x11\n\tnext_uuid\x18\x06 \x01(\t\x12\x0f\n\x07problem\x18\x07 \x01(\t\x12\x0e\n\x06\x62\x65gins\x18\x08 \x03(\x03\x12\x16\n\x0eproblem_reason\x18\t \x01(\t\"\x19\n\x17ReportPublishedResponse\"I\n\x15\x46indLogOffsetsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x12\n\x05until\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x08\n\x06_until\"H\n\x16\x46indLogOffsetsResponse\x12.\n\x05\x66ound\x18\x01 \x01(\x0b\x32\x1f.lakelog.rpc.v1.SnapshotOffsets\"X\n\x15ListLogOffsetsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x03\x12\r\n\x05until\x18\x03 \x01(\x03\x12\r\n\x05limit\x18\x04 \x01(\x05\"L\n\x16ListLogOffsetsResponse\x12\x32\n\tsnapshots\x18\x01 \x03(\x0b\x32\x1f.lakelog.rpc.v1.SnapshotOffsets2\xd3\x04\n\x0ePublishService\x12\x62\n\x0fGetPublishState\x12&.lakelog.rpc.v1.GetPublishStateRequest\x1a\'.lakelog.rpc.v1.GetPublishStateResponse\x12\x62\n\x0fReportPublished\x12&.lakelog.rpc.v1.ReportPublishedRequest\x1a\'.lakelog.rpc.v1.ReportPublishedResponse\x12_\n\x0e\x46indLogOffsets\x12%.lakelog.rpc.v1.FindLogOffsetsRequest\x1a&.lakelog.rpc.v1.FindLogOffsetsResponse\x12_\n\x0eListLogOffsets\x12%.lakelog.rpc.v1.ListLogOffsetsRequest\x1a&.lakelog.rpc.v1.ListLogOffsetsResponse\x12Y\n\x0c\x46indAttempts\x12#.lakelog.rpc.v1.FindAttemptsRequest\x1a$.lakelog.rpc.v1.FindAttemptsResponse\x12\\\n\rRenewAttempts\x12$.lakelog.rpc.v1.RenewAttemptsRequest\x1a%.lakelog.rpc.v1.RenewAttemptsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1flakelog/rpc/v1/publishing.proto\x12\x0elakelog.rpc.v1\">\n\x13\x46indAttemptsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x13\n\x0b\x61ttempt_ids\x18\x02 \x03(\t\"f\n\x14\x46indAttemptsResponse\x12\x10\n\x08open_ids\x18\x01 \x03(\t\x12\x15\n\rcommitted_ids\x18\x02 \x03(\t\x12\x12\n\nsilent_ids\x18\x03 \x03(\t\x12\x11\n\topened_ms\x18\x04 \x03(\x03\"+\n\x14RenewAttemptsRequest\x12\x13\n\x0b\x61ttempt_ids\x18\x01 \x03(\t\")\n\x15RenewAttemptsResponse\x12\x10\n\x08open_ids\x18\x01 \x03(\t\"e\n\x0fSnapshotOffsets\x12\x13\n\x0bsnapshot_id\x18\x01 \x01(\x03\x12\x15\n\rsnapshot_uuid\x18\x02 \x01(\t\x12\x0f\n\x07offsets\x18\x03 \x03(\x03\x12\x15\n\rvisible_at_ms\x18\x04 \x01(\x03\",\n\x16GetPublishStateRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\"\xfe\x01\n\x17GetPublishStateResponse\x12\x12\n\ngeneration\x18\x01 \x01(\x05\x12\x13\n\x0bsnapshot_id\x18\x02 \x01(\x03\x12\x15\n\rsnapshot_uuid\x18\x03 \x01(\t\x12\x12\n\nnext_index\x18\x04 \x01(\x03\x12\x11\n\tnext_uuid\x18\x05 \x01(\t\x12\x0f\n\x07offsets\x18\x06 \x03(\x03\x12\x1a\n\x12latest_snapshot_id\x18\x07 \x01(\x03\x12\x16\n\x0ereported_at_ms\x18\x08 \x01(\x03\x12\x0e\n\x06holder\x18\t \x01(\t\x12\x0f\n\x07problem\x18\n \x01(\t\x12\x16\n\x0eproblem_reason\x18\x0b \x01(\t\"\xf8\x01\n\x16ReportPublishedRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x05\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x32\n\tsnapshots\x18\x04 \x03(\x0b\x32\x1f.lakelog.rpc.v1.SnapshotOffsets\x12\x12\n\nnext_index\x18\x05 \x01(\x03\x12\x11\n\tnext_uuid\x18\x06 \x01(\t\x12\x0f\n\x07problem\x18\x07 \x01(\t\x12\x0e\n\x06\x62\x65gins\x18\x08 \x03(\x03\x12\x16\n\x0eproblem_reason\x18\t \x01(\t\x12\x13\n\x0bvisible_now\x18\n \x01(\x08\"\x19\n\x17ReportPublishedResponse\"I\n\x15\x46indLogOffsetsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\x12\n\x05until\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x08\n\x06_until\"H\n\x16\x46indLogOffsetsResponse\x12.\n\x05\x66ound\x18\x01 \x01(\x0b\x32\x1f.lakelog.rpc.v1.SnapshotOffsets\"X\n\x15ListLogOffsetsRequest\x12\x12\n\ntable_uuid\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x03\x12\r\n\x05until\x18\x03 \x01(\x03\x12\r\n\x05limit\x18\x04 \x01(\x05\"L\n\x16ListLogOffsetsResponse\x12\x32\n\tsnapshots\x18\x01 \x03(\x0b\x32\x1f.lakelog.rpc.v1.SnapshotOffsets2\xd3\x04\n\x0ePublishService\x12\x62\n\x0fGetPublishState\x12&.lakelog.rpc.v1.GetPublishStateRequest\x1a\'.lakelog.rpc.v1.GetPublishStateResponse\x12\x62\n\x0fReportPublished\x12&.lakelog.rpc.v1.ReportPublishedRequest\x1a\'.lakelog.rpc.v1.ReportPublishedResponse\x12_\n\x0e\x46indLogOffsets\x12%.lakelog.rpc.v1.FindLogOffsetsRequest\x1a&.lakelog.rpc.v1.FindLogOffsetsResponse\x12_\n\x0eListLogOffsets\x12%.lakelog.rpc.v1.ListLogOffsetsRequest\x1a&.lakelog.rpc.v1.ListLogOffsetsResponse\x12Y\n\x0c\x46indAttempts\x12#.lakelog.rpc.v1.FindAttemptsRequest\x1a$.lakelog.rpc.v1.FindAttemptsResponse\x12\\\n\rRenewAttempts\x12$.lakelog.rpc.v1.RenewAttemptsRequest\x1a%.lakelog.rpc.v1.RenewAttemptsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,23 +40,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RENEWATTEMPTSRESPONSE']._serialized_start=264
   _globals['_RENEWATTEMPTSRESPONSE']._serialized_end=305
   _globals['_SNAPSHOTOFFSETS']._serialized_start=307
-  _globals['_SNAPSHOTOFFSETS']._serialized_end=385
-  _globals['_GETPUBLISHSTATEREQUEST']._serialized_start=387
-  _globals['_GETPUBLISHSTATEREQUEST']._serialized_end=431
-  _globals['_GETPUBLISHSTATERESPONSE']._serialized_start=434
-  _globals['_GETPUBLISHSTATERESPONSE']._serialized_end=688
-  _globals['_REPORTPUBLISHEDREQUEST']._serialized_start=691
-  _globals['_REPORTPUBLISHEDREQUEST']._serialized_end=918
-  _globals['_REPORTPUBLISHEDRESPONSE']._serialized_start=920
-  _globals['_REPORTPUBLISHEDRESPONSE']._serialized_end=945
-  _globals['_FINDLOGOFFSETSREQUEST']._serialized_start=947
-  _globals['_FINDLOGOFFSETSREQUEST']._serialized_end=1020
-  _globals['_FINDLOGOFFSETSRESPONSE']._serialized_start=1022
-  _globals['_FINDLOGOFFSETSRESPONSE']._serialized_end=1094
-  _globals['_LISTLOGOFFSETSREQUEST']._serialized_start=1096
-  _globals['_LISTLOGOFFSETSREQUEST']._serialized_end=1184
-  _globals['_LISTLOGOFFSETSRESPONSE']._serialized_start=1186
-  _globals['_LISTLOGOFFSETSRESPONSE']._serialized_end=1262
-  _globals['_PUBLISHSERVICE']._serialized_start=1265
-  _globals['_PUBLISHSERVICE']._serialized_end=1860
+  _globals['_SNAPSHOTOFFSETS']._serialized_end=408
+  _globals['_GETPUBLISHSTATEREQUEST']._serialized_start=410
+  _globals['_GETPUBLISHSTATEREQUEST']._serialized_end=454
+  _globals['_GETPUBLISHSTATERESPONSE']._serialized_start=457
+  _globals['_GETPUBLISHSTATERESPONSE']._serialized_end=711
+  _globals['_REPORTPUBLISHEDREQUEST']._serialized_start=714
+  _globals['_REPORTPUBLISHEDREQUEST']._serialized_end=962
+  _globals['_REPORTPUBLISHEDRESPONSE']._serialized_start=964
+  _globals['_REPORTPUBLISHEDRESPONSE']._serialized_end=989
+  _globals['_FINDLOGOFFSETSREQUEST']._serialized_start=991
+  _globals['_FINDLOGOFFSETSREQUEST']._serialized_end=1064
+  _globals['_FINDLOGOFFSETSRESPONSE']._serialized_start=1066
+  _globals['_FINDLOGOFFSETSRESPONSE']._serialized_end=1138
+  _globals['_LISTLOGOFFSETSREQUEST']._serialized_start=1140
+  _globals['_LISTLOGOFFSETSREQUEST']._serialized_end=1228
+  _globals['_LISTLOGOFFSETSRESPONSE']._serialized_start=1230
+  _globals['_LISTLOGOFFSETSRESPONSE']._serialized_end=1306
+  _globals['_PUBLISHSERVICE']._serialized_start=1309
+  _globals['_PUBLISHSERVICE']._serialized_end=1904
 # @@protoc_insertion_point(module_scope)

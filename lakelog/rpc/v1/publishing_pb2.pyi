@@ -145,10 +145,15 @@ class SnapshotOffsets(_message.Message):
     SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
     SNAPSHOT_UUID_FIELD_NUMBER: _builtins.int
     OFFSETS_FIELD_NUMBER: _builtins.int
+    VISIBLE_AT_MS_FIELD_NUMBER: _builtins.int
     snapshot_id: _builtins.int
     """The snapshot."""
     snapshot_uuid: _builtins.str
     """Its uuid."""
+    visible_at_ms: _builtins.int
+    """In answers: since when, at the latest, readers of committed records see all of its records, in milliseconds since the epoch by the
+    database's clock; 0: not known. Publishers leave it out.
+    """
     @_builtins.property
     def offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """By partition: the next offset to read after all of its records; for partitions without records of it, that of the snapshot before."""
@@ -159,10 +164,11 @@ class SnapshotOffsets(_message.Message):
         snapshot_id: _builtins.int = ...,
         snapshot_uuid: _builtins.str = ...,
         offsets: _abc.Iterable[_builtins.int] | None = ...,
+        visible_at_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["offsets", b"offsets", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["offsets", b"offsets", "snapshot_id", b"snapshot_id", "snapshot_uuid", b"snapshot_uuid", "visible_at_ms", b"visible_at_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -269,6 +275,7 @@ class ReportPublishedRequest(_message.Message):
     PROBLEM_FIELD_NUMBER: _builtins.int
     BEGINS_FIELD_NUMBER: _builtins.int
     PROBLEM_REASON_FIELD_NUMBER: _builtins.int
+    VISIBLE_NOW_FIELD_NUMBER: _builtins.int
     table_uuid: _builtins.str
     """The table."""
     generation: _builtins.int
@@ -283,6 +290,10 @@ class ReportPublishedRequest(_message.Message):
     """Why publishing stands still, at most 4096 characters; empty: it does not."""
     problem_reason: _builtins.str
     """The reason of the error in `problem`, at most 64 characters; empty with no problem."""
+    visible_now: _builtins.bool
+    """Whether the caller has just committed the transaction that ends `snapshots`, so that they became visible now; false: they were
+    published at a time that the caller does not know.
+    """
     @_builtins.property
     def snapshots(self) -> _containers.RepeatedCompositeFieldContainer[Global___SnapshotOffsets]:
         """Snapshots that are completely published, rising, at most 10,000; may be empty. All earlier ones are published, too."""
@@ -305,10 +316,11 @@ class ReportPublishedRequest(_message.Message):
         problem: _builtins.str = ...,
         begins: _abc.Iterable[_builtins.int] | None = ...,
         problem_reason: _builtins.str = ...,
+        visible_now: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["begins", b"begins", "epoch", b"epoch", "generation", b"generation", "next_index", b"next_index", "next_uuid", b"next_uuid", "problem", b"problem", "problem_reason", b"problem_reason", "snapshots", b"snapshots", "table_uuid", b"table_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begins", b"begins", "epoch", b"epoch", "generation", b"generation", "next_index", b"next_index", "next_uuid", b"next_uuid", "problem", b"problem", "problem_reason", b"problem_reason", "snapshots", b"snapshots", "table_uuid", b"table_uuid", "visible_now", b"visible_now"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -37,4 +37,7 @@ snapshot_log_offset = Table(
     Column("snapshot_uuid", HEX_UUID, nullable=False),
     # By partition: the next offset to read.
     Column("offsets", ARRAY(BigInteger), nullable=False),
+    # When its publisher reported that it had just become visible; NULL: the publisher found it published, or metastore
+    # or publisher were of an older version.
+    Column("visible_at_ms", BigInteger),
 )

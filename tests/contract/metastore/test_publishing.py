@@ -97,6 +97,28 @@ def test_a_repeated_report_changes_nothing(metastore: Metastore, table: TableInf
     assert replace(after, reported_at_ms=0) == replace(before, reported_at_ms=0)
 
 
+def test_the_first_report_says_since_when_a_snapshot_is_visible(metastore: Metastore, table: TableInfo) -> None:
+    publisher = Reporter(metastore, table)
+    report = PublishReport(table.table_uuid, 1, publisher.epoch, (publisher.ends(1), publisher.ends(2)))
+    metastore.report_published(replace(report, visible_now=True))
+    # An older publisher, and one that finds snapshots published, do not say when it was.
+    metastore.report_published(replace(report, snapshots=(publisher.ends(3),)))
+    before = metastore.list_log_offsets(table.table_uuid)
+    first, second, third = (each.visible_at_ms for each in before)
+    committed = [each.committed_at_ms for each in metastore.list_snapshots(table.table_uuid).snapshots]
+    assert first >= committed[1] > 0
+    assert second >= first
+    assert third == 0
+    everything = tuple(replace(publisher.ends(each), visible_at_ms=7) for each in (1, 2, 3, 4))
+    metastore.report_published(replace(report, snapshots=everything, visible_now=True))
+    after = metastore.list_log_offsets(table.table_uuid)
+    assert [each.visible_at_ms for each in after[:3]] == [first, second, third], "a repeated report tells no other time"
+    assert after[3].visible_at_ms >= first
+    newest = metastore.find_log_offsets(table.table_uuid)
+    assert newest is not None
+    assert newest.visible_at_ms == after[3].visible_at_ms
+
+
 def test_only_the_holder_of_the_lease_reports(metastore: Metastore, table: TableInfo) -> None:
     zombie = Reporter(metastore, table)
     metastore.release_lease(to_publisher_lease(table.table_uuid), zombie.epoch)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lakelog.errors import Unavailable
+from lakelog.format.log.state import PublishReport
 from lakelog.pictures.freshness import CommitAge, Freshness, draw_freshness, load_freshness
 from lakelog.pictures.lag import draw_lag, load_lag
 from lakelog.pictures.path import draw_path, load_path
@@ -32,17 +34,19 @@ def test_pending_commits_wait_since_their_commit(world: World) -> None:
     world.commits.time_ms += 500
     data = load_freshness(table)
     assert data.consistency == "transactional"
-    assert [(each.snapshot_id, each.state, each.age_ms) for each in data.commits] == [
-        (1, "published", 3_500),
-        (2, "published", 2_500),
-        (3, "waiting", 1_500),
-        (4, "waiting", 500),
+    assert [(each.snapshot_id, each.state, each.age_ms, each.delay_ms) for each in data.commits] == [
+        (1, "published", 3_500, 1_000),
+        (2, "published", 2_500, 0),
+        (3, "waiting", 1_500, None),
+        (4, "waiting", 500, None),
     ]
+    assert (data.measured, data.median_ms, data.worst_ms) == (2, 0, 1_000)
     assert (data.waiting, data.oldest_ms) == (2, 1_500)
     for picture in draw_both(draw_freshness, data):
         check_readable(picture)
-        assert {"transactional log (this table)", "waits 1.5 s", "in the log"} <= {*texts_of(picture)}
+        assert {"transactional log (this table)", "waits 1.5 s", "after 1.0 s", "after 0 ms"} <= {*texts_of(picture)}
         assert "2 commits not published as a whole, for 1.5 s" in picture.description
+        assert "median 0 ms, at worst 1.0 s, over 2 commits." in picture.description
 
     (log,) = load_lag(table).readers
     assert log.lag is not None
@@ -59,7 +63,44 @@ def test_rows_that_were_sent_before_their_commit_do_not_wait(world: World) -> No
     data = load_freshness(table)
     assert data.consistency == "eventual"
     assert [each.state for each in data.commits] == ["sent"]
-    assert "sent before" in texts_of(draw_freshness(data))
+    assert "before the commit" in texts_of(draw_freshness(data))
+
+
+def test_what_a_publisher_finds_published_has_no_known_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, publisher = world.make()
+    for number in range(3):
+        world.commits.time_ms += 1_000
+        table.upsert(rows((number, 0)))
+        if number:
+            continue
+        with monkeypatch.context() as dying:
+            dying.setattr(world.metastore, "report_published", _die)
+            with pytest.raises(Unavailable, match="It is dead"):
+                publisher.publish()
+        publisher.close()
+    world.commits.time_ms += 60_000
+    world.publish(table).publish()
+    data = load_freshness(table)
+    assert [(each.state, each.delay_ms) for each in data.commits] == [
+        ("published", None),
+        ("published", 61_000),
+        ("published", 60_000),
+    ]
+    for picture in draw_both(draw_freshness, data):
+        check_readable(picture)
+        assert "time unknown" in texts_of(picture)
+
+
+def _die(report: PublishReport) -> None:
+    if report.snapshots:
+        raise Unavailable("It is dead.")
+
+
+def test_without_any_known_time_the_picture_says_so() -> None:
+    published = tuple(CommitAge(number, 5, 10_000 - number, "published") for number in (1, 2))
+    for picture in draw_both(draw_freshness, Freshness("shop.orders", "transactional", published)):
+        check_readable(picture)
+        assert "It is not known how long published commits took." in picture.description
 
 
 def test_a_log_without_a_publisher_names_the_remedy(world: World) -> None:
