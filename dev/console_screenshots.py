@@ -185,4 +185,6 @@ def _reduce(picture: bytes) -> bytes:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        sys.exit(__doc__)
     sys.exit(main())

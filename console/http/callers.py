@@ -68,7 +68,7 @@ class Callers:
 
     @contextmanager
     def catalog(self, token: str | None) -> Iterator[Catalog]:
-        """The catalog of a caller, open for the length of the block whoever else comes meanwhile.
+        """The catalog of a caller, open for the length of the block, however many others come meanwhile.
 
         Args:
             token: Identifies the caller; None: nothing does.

@@ -99,7 +99,7 @@ def customer(number: int, name: str, city: str) -> dict[str, object]:
 # %% [markdown]
 # Debezium begins with a snapshot of the table (`r`), then sends what changes: `c` created, `u` updated, `d` deleted.
 # After a `d` comes a tombstone, a record without a value, for Kafka's compaction. Each value has its schema with it, as
-# Kafka Connect's converter sends it if nobody switches that off; the pipeline takes messages without it as well.
+# Kafka Connect's converter sends it unless that is switched off; the pipeline takes messages without it as well.
 
 # %%
 send("r", None, customer(1, "Ada", "London"))
