@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from lakelog.format.jobs.job import Job, JobCount, JobPage, JobStatus
 
+from ...store.grants import Readable
 from ...store.jobs import JobFilter, JobListingTransaction, JobPlace
 from ..connection import arrays
 from ..connection.session import InSession
@@ -26,7 +27,8 @@ _OF_ONE_TABLE: Final = "j.table_id = (SELECT table_id FROM catalog_table WHERE t
 
 _OF_TABLES: Final = "j.table_id IN (SELECT table_id FROM catalog_table WHERE table_uuid = ANY(%s::uuid[]))"
 
-_IS_READABLE: Final = "(t.database = ANY(%s::text[]) AND NOT t.database_gone OR t.table_uuid = ANY(%s::uuid[]))"
+IS_READABLE: Final = "(t.database = ANY(%s::text[]) AND NOT t.database_gone OR t.table_uuid = ANY(%s::uuid[]))"
+"""A condition on a table `t`; its parameters are those of `to_readable`."""
 
 _CASES: Final = [f"WHEN {condition} THEN '{each.value}'" for each, condition in _STANDS.items()]
 _STATUS: Final = f"CASE {' '.join(_CASES)} END"
@@ -92,7 +94,11 @@ def _to_condition(wanted: JobFilter) -> tuple[str, list[Any]]:
         stands = [condition for each, condition in _STANDS.items() if each in wanted.statuses]
         conditions.append(f"({' OR '.join(stands)})")
     if wanted.readable is not None:
-        conditions.append(_IS_READABLE)
-        parameters.append(arrays.texts(sorted(wanted.readable.databases)))
-        parameters.append(arrays.words(sorted(wanted.readable.table_uuids)))
+        conditions.append(IS_READABLE)
+        parameters += to_readable(wanted.readable)
     return " AND ".join(conditions), parameters
+
+
+def to_readable(readable: Readable) -> list[Any]:
+    """The parameters of `IS_READABLE`. Pure."""
+    return [arrays.texts(sorted(readable.databases)), arrays.words(sorted(readable.table_uuids))]

@@ -10,6 +10,7 @@ from ...store.jobs import JobRunTransaction, RunFilter
 from ..catalog import NOW_MS
 from ..connection import arrays
 from ..connection.session import InSession, Row
+from .listing import IS_READABLE, to_readable
 
 _IS_BAD: Final = "result IN ('failed', 'lost')"
 
@@ -32,8 +33,6 @@ WITH own AS MATERIALIZED (
 """
 
 _OF_TABLES: Final = "r.table_id IN (SELECT table_id FROM catalog_table WHERE table_uuid = ANY(%s::uuid[]))"
-
-_IS_READABLE: Final = "(t.database = ANY(%s::text[]) AND NOT t.database_gone OR t.table_uuid = ANY(%s::uuid[]))"
 
 _TABLES: Final = "SELECT table_id FROM catalog_table WHERE table_id > %s::bigint ORDER BY table_id LIMIT %s"
 
@@ -91,9 +90,8 @@ def to_list(wanted: RunFilter, before: int, limit: int) -> tuple[str, list[Any]]
         conditions.append("r.run_id < %s::bigint")
         parameters.append(str(before))
     if wanted.readable is not None:
-        conditions.append(_IS_READABLE)
-        parameters.append(arrays.texts(sorted(wanted.readable.databases)))
-        parameters.append(arrays.words(sorted(wanted.readable.table_uuids)))
+        conditions.append(IS_READABLE)
+        parameters += to_readable(wanted.readable)
     return (
         f"{begin} SELECT {_COLUMNS} FROM {source} r JOIN catalog_table t ON t.table_id = r.table_id "
         f"WHERE {' AND '.join(conditions)} ORDER BY r.run_id DESC LIMIT %s",
