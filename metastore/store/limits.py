@@ -100,7 +100,9 @@ _AGE_MS: Final = Bounds(0, _HUNDRED_YEARS_MS)
 _PAGE: Final = Bounds(1, 10_000)
 _PAGE_OR_ZERO: Final = Bounds(0, 10_000)
 
-NOT_READ: Final = frozenset({"Pipeline.reported_at_ms", "Service.silent_ms", "Service.started_at_ms"})
+NOT_READ: Final = frozenset(
+    {"Pipeline.reported_at_ms", "Service.silent_ms", "Service.started_at_ms", "SnapshotOffsets.visible_at_ms"}
+)
 """Numbers in messages that requests share with answers: the metastore sets them, and does not read them."""
 
 BOUNDS: Final[Mapping[str, Bounds]] = {

@@ -174,7 +174,7 @@ def test_an_open_page_keeps_what_was_typed(browser: Browser, stack: ForkedStack,
         page.get_by_label("From snapshot").fill("2")
         page.get_by_role("heading", level=1).click()
         latest = max(catalog.table("shop.orders").snapshots(limit=1).column("id").to_pylist())
-        expect(page.get_by_role("link", name=str(latest + 3), exact=True).first).to_be_visible()
+        expect(page.get_by_role("link", name=str(latest + 3), exact=True).first).to_be_visible(timeout=60_000)
         assert page.get_by_label("From snapshot").input_value() == "2"
 
 
